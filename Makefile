@@ -1,0 +1,72 @@
+# Everything on a machine that has only Python 3.11 or newer and make. `make help` lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+UV := .tools/bin/uv
+PYTEST := $(BIN)/python -m pytest
+TESTS ?= tests
+ARGS ?=
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+.PHONY: help setup demo test soak bench lint format lock clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: .venv/.installed ## build .venv from the locked requirements (Java too, where there is none)
+
+# Where `make setup` had to prepare a Java, what make starts uses it.
+WITH_JAVA = $(shell test -x .venv/java/bin/java && echo 'JAVA_HOME="$(CURDIR)/.venv/java"')
+
+demo: .venv/.installed ## build a small lake, find its orphans, delete them, and check every table
+	@$(WITH_JAVA) $(BIN)/python -m demo $(ARGS)
+
+test: .venv/.installed .venv/.jars ## run the tests (ARGS="-k name" to narrow)
+	@tools/postgres.sh
+	@$(WITH_JAVA) $(PYTEST) $(TESTS) $(ARGS)
+
+soak: .venv/.installed .venv/.jars ## run the long tests
+	@tools/postgres.sh
+	@$(WITH_JAVA) $(PYTEST) $(TESTS) -m soak --timeout 7200 $(ARGS)
+
+bench: .venv/.installed .venv/.jars ## measure against Iceberg's own procedure
+	@$(WITH_JAVA) $(BIN)/python -m bench $(ARGS)
+
+lint: .venv/.installed ## style, types and the arrows between the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict src
+	@$(BIN)/lint-imports
+
+format: .venv/.installed ## let ruff lay the code out
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lock: .tools/.installed ## resolve the requirements anew
+	@tools/lock.sh
+
+clean: ## remove what make made
+	rm -rf .venv .tools demo-lake .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+.tools/.installed: requirements/tools.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lakewarden needs Python 3.11 or newer; say which with make PYTHON=python3.12")'
+	@echo "setting up: the installer (.tools)"
+	@$(PYTHON) -m venv .tools
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $@
+
+# An existing .venv is completed, not replaced.
+.venv/.installed: .tools/.installed pyproject.toml requirements/runtime.txt requirements/dev.txt requirements/java.txt tools/java.py
+	@echo "setting up: the locked packages (.venv)"
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/python tools/java.py || { echo "setting up: Java (none of 17 or newer was found)" \
+		&& $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/java.txt \
+		&& $(BIN)/python tools/java.py .venv/java; }
+	@touch $@
+
+.venv/.jars: .venv/.installed tests/fixtures_spark.py
+	@echo "setting up: the jars that the tests' Spark session loads"
+	@$(BIN)/python -m tools.jars >.venv/jars.log 2>&1 || { cat .venv/jars.log; exit 1; }
+	@touch $@

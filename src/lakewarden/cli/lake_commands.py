@@ -1,0 +1,108 @@
+"""`tables`, `policy`, `doctor`, `explain`, `audit`: questions about the lake and about what was done to it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakewarden.cli import facade
+from lakewarden.cli.options import Config, Output, OutputForm, Verbose
+from lakewarden.cli.screen import Screen
+from lakewarden.model.errors import Exit
+from lakewarden.model.redaction import redact
+
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file's address.")]
+
+audit = typer.Typer(no_args_is_help=True, help="Who deleted what, and whether the journal is whole.")
+
+
+def tables(config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
+    """List the tables of every configured catalog, refused ones with the reason."""
+    found = [dict(table) for table in facade.open_facade(config, verbose).tables()]
+    screen = Screen()
+    if output is Output.JSON:
+        screen.document({"tables": found})
+        return Exit.DONE
+    columns = ("identifier", "format", "format_version", "snapshots", "refs", "status", "location")
+    rows = [[table.get(column) for column in columns] for table in found]
+    screen.grid([column.replace("_", " ") for column in columns], rows, frozenset({2, 3, 4}))
+    for table in found:
+        if refusal := table.get("refusal"):
+            screen.line(f"REFUSED {table['identifier']}   {refusal['code']} {refusal['message']}", style="yellow")
+            screen.line(f"  next: {refusal['hint']}")
+    return Exit.DONE
+
+
+def policy(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")],
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Show the values in effect for one table, and who set each."""
+    found = facade.open_facade(config, verbose).policy(table)
+    shown = {key: (redact(value, key), source) for key, (value, source) in found.items()}
+    screen = Screen()
+    if output is Output.JSON:
+        values = {key: {"value": value, "source": source} for key, (value, source) in shown.items()}
+        screen.document({"table": table, "policy": values})
+    else:
+        screen.grid(
+            ("setting", "value", "set by"), [(key, _toml(value), source) for key, (value, source) in shown.items()]
+        )
+    return Exit.DONE
+
+
+def _toml(value: object) -> object:
+    """As a user would write it in the file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else value
+
+
+def doctor(config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
+    """Report on the health of the fleet. Reads only."""
+    report = redact(facade.open_facade(config, verbose).doctor())
+    screen = Screen()
+    screen.document(report) if output is Output.JSON else screen.facts(report)
+    return Exit.DONE
+
+
+def explain(
+    file: FileArgument, config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False
+) -> int:
+    """Say why a file is live, kept or an orphan."""
+    answer = facade.open_facade(config, verbose).explain(file)
+    screen = Screen()
+    screen.document(answer) if output is Output.JSON else screen.facts(answer)
+    return Exit.DONE
+
+
+@audit.command()
+def who(file: FileArgument, config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
+    """Who deleted this file, when, by which plan and why."""
+    found = [dict(entry) for entry in facade.open_facade(config, verbose).audit_who(file)]
+    screen = Screen()
+    if output is Output.JSON:
+        screen.document({"uri": file, "entries": found})
+    elif not found:
+        screen.line("Lakewarden's journal does not mention this file.")
+    for entry in found if output is Output.TEXT else ():
+        screen.facts(entry)
+        screen.line()
+    return Exit.DONE
+
+
+@audit.command()
+def verify(
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; default all.")] = None,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Check that nobody changed or cut the journal."""
+    report = facade.open_facade(config, verbose).audit_verify(run_id)
+    screen = Screen()
+    screen.document(report) if output is Output.JSON else screen.facts(report)
+    return Exit.DONE if report["ok"] else Exit.FAILED

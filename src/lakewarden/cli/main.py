@@ -1,0 +1,88 @@
+"""The command line: the commands by name, and the one place where errors become words and exit codes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from itertools import pairwise
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from lakewarden import __version__, logs
+from lakewarden.cli import control_commands, lake_commands, plan_commands, run_commands
+from lakewarden.cli.screen import show_error
+from lakewarden.cli.signals import Stopped, stopping_at_once
+from lakewarden.model.errors import Exit, LakewardenError, NeedsApprovalError, UsageError
+from lakewarden.model.redaction import redact
+
+app = typer.Typer(
+    name="lakewarden",
+    help="Looks after lakehouse tables, and never deletes a file that anything still needs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (
+    plan_commands.plan,
+    plan_commands.show,
+    plan_commands.diff,
+    run_commands.apply,
+    run_commands.run,
+    run_commands.runs,
+    run_commands.restore,
+    run_commands.abandon,
+    lake_commands.tables,
+    lake_commands.policy,
+    lake_commands.doctor,
+    lake_commands.explain,
+    control_commands.leases,
+    control_commands.freeze,
+    control_commands.unfreeze,
+):
+    app.command()(command)
+app.add_typer(lake_commands.audit, name="audit")
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Nothing escapes as a traceback unless --verbose asks for it."""
+    argv = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    verbose, as_json = "--verbose" in argv, _wants_json(argv)
+    logs.configure(verbose=verbose)
+    try:
+        with stopping_at_once():
+            return int(app(argv, prog_name="lakewarden", standalone_mode=False) or Exit.DONE)
+    except LakewardenError as error:
+        return _failed(error.code, error.message, error.hint, error.exit_code, as_json, verbose)
+    except Stopped as stop:
+        return _failed(stop.code, stop.message, stop.hint, stop.exit_code, as_json, False)
+    except TyperException as error:
+        usage = UsageError(error.format_message())
+        return _failed(usage.code, usage.message, usage.hint, usage.exit_code, as_json, False)
+    except Abort:
+        ended = NeedsApprovalError("the question was not answered; nothing was deleted")
+        return _failed(ended.code, ended.message, ended.hint, ended.exit_code, as_json, False)
+    except Exception as error:
+        message = f"unexpected {type(error).__name__}: {error}"
+        return _failed(LakewardenError.code, message, LakewardenError.hint, Exit.FAILED, as_json, verbose)
+
+
+def _failed(code: str, message: str, hint: str, exit_code: Exit, as_json: bool, with_traceback: bool) -> int:
+    if with_traceback:
+        sys.stderr.write(redact(traceback.format_exc()))
+    show_error(code, message, hint, as_json)
+    return exit_code
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Whether the user asked for JSON; read from the words themselves, since parsing them may be what failed."""
+    return "--output=json" in argv or ("--output", "json") in pairwise(argv)

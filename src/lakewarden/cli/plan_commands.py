@@ -1,0 +1,113 @@
+"""`plan`, `show`, `diff`: nothing here changes the lake."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakewarden.cli import facade
+from lakewarden.cli.options import (
+    Config,
+    Exclude,
+    JobName,
+    Operator,
+    Output,
+    OutputForm,
+    PlanDir,
+    Select,
+    Ticket,
+    TriggerName,
+    Verbose,
+    actor_of,
+)
+from lakewarden.cli.plan_text import show_diff, show_plan
+from lakewarden.cli.progress import reporting
+from lakewarden.cli.screen import Screen, size
+from lakewarden.model.actor import Trigger
+from lakewarden.model.errors import Exit
+from lakewarden.model.plan import Plan
+from lakewarden.model.policy import job_named
+from lakewarden.model.verdict import Verdict
+
+
+def plan(
+    job: JobName,
+    select: Select = None,
+    exclude: Exclude = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="Where to put the plan.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any table was refused.")] = False,
+    unsafe_short_grace: Annotated[
+        list[str] | None,
+        typer.Option("--unsafe-short-grace", metavar="TABLE_UUID", help="Let this table's grace be below 24 h."),
+    ] = None,
+    operator: Operator = None,
+    ticket: Ticket = None,
+    trigger: TriggerName = Trigger.MANUAL,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Look at the lake and write down what JOB would change. Changes nothing."""
+    named = job_named(job)
+    warden = facade.open_facade(config, verbose)
+    with reporting() as progress:
+        result = warden.plan(
+            named,
+            select=tuple(select or ()),
+            exclude=tuple(exclude or ()),
+            out=out,
+            actor=actor_of(warden, operator, trigger, ticket),
+            unsafe_short_grace=tuple(unsafe_short_grace or ()),
+            progress=progress,
+        )
+    if output is Output.JSON:
+        Screen().document(result.as_json())
+    else:
+        show_plan(Screen(), result, config)
+    return plan_exit(result.plan, strict)
+
+
+def plan_exit(plan: Plan, strict: bool) -> Exit:
+    """Refused when every table was, or with --strict when any was."""
+    refused = sum(table.refusal is not None for table in plan.tables)
+    return Exit.REFUSED if refused and (strict or refused == len(plan.tables)) else Exit.DONE
+
+
+def show(
+    plan_dir: PlanDir,
+    files: Annotated[bool, typer.Option("--files", help="Also list files, with the reason for each.")] = False,
+    verdict: Annotated[Verdict | None, typer.Option("--verdict", help="Only files of this verdict.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many files.")] = 1000,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Show a plan that was made earlier."""
+    warden = facade.open_facade(config, verbose)
+    result = warden.load_plan(plan_dir)
+    rows = list(warden.plan_rows(plan_dir, verdict, limit)) if files or verdict else None
+    screen = Screen()
+    if output is Output.JSON:
+        screen.document(result.as_json() | ({} if rows is None else {"files": rows}))
+        return Exit.DONE
+    for row in rows or ():
+        screen.line(f"{row['verdict']:<12} {size(row['size']):>11}  {row['uri']}   {row.get('reason') or ''}")
+    show_plan(screen, result, config)
+    return Exit.DONE
+
+
+def diff(
+    plan_a: Annotated[str, typer.Argument(metavar="PLAN_A", help="The earlier plan's directory.")],
+    plan_b: Annotated[str, typer.Argument(metavar="PLAN_B", help="The later plan's directory.")],
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Compare what two plans would change."""
+    found = facade.open_facade(config, verbose).diff(plan_a, plan_b)
+    if output is Output.JSON:
+        Screen().document(found.as_json())
+    else:
+        show_diff(Screen(), found)
+    return Exit.DONE

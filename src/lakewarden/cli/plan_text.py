@@ -1,0 +1,158 @@
+"""A plan as a person reads it: refused tables first, then what is listed, kept and to be deleted, then what to type."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from lakewarden.cli.screen import Screen, number, size
+from lakewarden.model.plan import CHANGING, Plan, TablePlan, Tally, add_tallies
+from lakewarden.model.run import PlanDiff, PlanResult
+from lakewarden.model.verdict import Verdict
+
+SMALL_FLEET = 5
+SHOWN_REFUSALS = 20
+SHOWN_TABLES = 50
+
+_KEPT = {
+    Verdict.PENDING: "waiting for deletion",
+    Verdict.PROTECTED: "protected",
+    Verdict.UNKNOWN_AGE: "unknown age",
+    Verdict.TOO_NEW: "too new",
+    Verdict.IN_FLIGHT: "active writer",
+    Verdict.UNCONFIRMED: "seen once",
+}
+
+
+def show_plan(screen: Screen, result: PlanResult, config: str | None = None) -> None:
+    """The whole plan, ending with the command that does exactly this."""
+    show_summary(screen, result.plan)
+    command = f"lakewarden apply {shlex.quote(result.path)} --yes" + (
+        f" --config {shlex.quote(config)}" if config else ""
+    )
+    if to_delete(result.plan).files:
+        screen.line(f"Nothing has been deleted. To do exactly this: {command}", style="bold")
+    else:
+        screen.line("Nothing has been deleted, and this plan has nothing to delete.", style="bold")
+
+
+def show_summary(screen: Screen, plan: Plan) -> None:
+    screen.line(f"PLAN {plan.job}   plan {plan.plan_id}   observed {_instant(plan.created_at)}", style="bold")
+    screen.line(
+        f"  files modified after {_instant(plan.cutoff)} are kept; the plan expires {_instant(plan.expires_at)}"
+    )
+    _show_refusals(screen, plan)
+    planned = [table for table in plan.tables if table.refusal is None]
+    if len(planned) <= SMALL_FLEET:
+        for table in planned:
+            screen.line()
+            screen.line(f"{table.identifier}{_refs(table)}", style="bold")
+            _show_tallies(screen, table.verdicts, table.policy)
+    else:
+        _show_many(screen, planned)
+    if len(planned) != 1:
+        screen.line()
+        refused = len(plan.tables) - len(planned)
+        screen.line(f"TOTAL  {number(len(planned))} tables planned, {number(refused)} refused", style="bold")
+        _show_tallies(screen, add_tallies(*(table.verdicts for table in planned)), {})
+    screen.line()
+
+
+def show_diff(screen: Screen, diff: PlanDiff) -> None:
+    for uri in diff.added:
+        screen.line(f"+ {uri}", style="green")
+    for uri in diff.removed:
+        screen.line(f"- {uri}", style="red")
+    for table in diff.changed_tables:
+        screen.line(f"~ {table}")
+    screen.line(f"added={len(diff.added)} removed={len(diff.removed)} changed_tables={len(diff.changed_tables)}")
+
+
+def to_delete(plan: Plan) -> Tally:
+    planned = (table.verdicts for table in plan.tables if table.refusal is None)
+    return add_tallies(*planned).get(CHANGING, Tally())
+
+
+def _show_refusals(screen: Screen, plan: Plan) -> None:
+    refusals = [(table.identifier, table.refusal) for table in plan.tables if table.refusal]
+    refused = {name for name, _ in refusals}
+    # A root's refusal is told once more only where it stops a table that is not itself refused.
+    refusals += [
+        (root.prefix, root.refusal) for root in plan.roots if root.refusal and not refused.issuperset(root.tables)
+    ]
+    for name, refusal in refusals[:SHOWN_REFUSALS]:
+        screen.line()
+        screen.line(f"REFUSED {name}   {refusal.code}", style="bold yellow")
+        screen.line(f"  {refusal.message}")
+        screen.line(f"  next: {refusal.hint}")
+    if len(refusals) > SHOWN_REFUSALS:
+        screen.line(f"and {number(len(refusals) - SHOWN_REFUSALS)} more refused; --output json names them all")
+    for brake, tables in plan.brakes.items():
+        screen.line()
+        screen.line(f"BRAKE {brake} holds {', '.join(tables)}", style="bold yellow")
+
+
+def _show_tallies(screen: Screen, verdicts: Mapping[str, Tally], policy: Mapping[str, Any]) -> None:
+    listed = sum(verdicts.values(), Tally())
+    orphans = verdicts.get(CHANGING, Tally())
+    _show_tally(screen, "listed", listed)
+    _show_tally(screen, "live", verdicts.get(Verdict.LIVE, Tally()))
+    for verdict, label in _KEPT.items():
+        if tally := verdicts.get(verdict):
+            _show_tally(screen, f"kept: {label}", tally, _why(verdict, policy))
+    _show_tally(screen, "TO DELETE", orphans, _share(orphans, listed, policy), "bold red" if orphans.files else None)
+    _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))
+
+
+def _show_tally(screen: Screen, label: str, tally: Tally, note: str = "", style: str | None = None) -> None:
+    screen.line(f"  {label:<26}{number(tally.files):>14} files {size(tally.bytes):>12}   {note}", style=style)
+
+
+def _show_many(screen: Screen, planned: list[TablePlan]) -> None:
+    """One row a table that would change, the largest first; the others are one line."""
+    orphans = {table.identifier: table.verdicts.get(CHANGING, Tally()) for table in planned}
+    changing = sorted(
+        (table for table in planned if orphans[table.identifier].files),
+        key=lambda table: (-orphans[table.identifier].bytes, table.identifier),
+    )
+    screen.line()
+    if changing:
+        rows = [_row(table, orphans[table.identifier]) for table in changing[:SHOWN_TABLES]]
+        screen.grid(("table", "listed", "live", "kept", "to delete", "size"), rows, frozenset(range(1, 6)))
+    if len(changing) > SHOWN_TABLES:
+        screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables with files to delete")
+    if quiet := len(planned) - len(changing):
+        screen.line(f"{number(quiet)} tables have nothing to delete")
+
+
+def _row(table: TablePlan, orphans: Tally) -> tuple[str, ...]:
+    listed, live = sum(t.files for t in table.verdicts.values()), table.verdicts.get(Verdict.LIVE, Tally()).files
+    counts = (listed, live, listed - live - orphans.files, orphans.files)
+    return (table.identifier, *(number(count) for count in counts), size(orphans.bytes))
+
+
+def _why(verdict: Verdict, policy: Mapping[str, Any]) -> str:
+    if verdict is Verdict.TOO_NEW and (hours := policy.get("grace_period_hours")) is not None:
+        return f"younger than {hours} h"
+    if verdict is Verdict.UNCONFIRMED and (times := policy.get("confirmations")) is not None:
+        return f"must be seen {times} times"
+    return ""
+
+
+def _share(orphans: Tally, listed: Tally, policy: Mapping[str, Any]) -> str:
+    if not orphans.files:
+        return ""
+    limit = policy.get("max_orphan_share")
+    allowed = f" (limit {limit:.0%})" if isinstance(limit, int | float) else ""
+    return f"{orphans.files / listed.files:.2%} of files{allowed}"
+
+
+def _refs(table: TablePlan) -> str:
+    branches = sum(ref.kind == "branch" for ref in table.refs)
+    tags = len(table.refs) - branches
+    return f"   {branches} branches, {tags} tags" if table.refs else ""
+
+
+def _instant(moment: Any) -> str:
+    return str(moment.strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -1,0 +1,156 @@
+"""`apply`, `run`, `runs`, `restore`, `abandon`: what changes the lake or the record, and what was changed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lakewarden.cli import facade
+from lakewarden.cli.options import (
+    Brakes,
+    Config,
+    Exclude,
+    JobName,
+    Operator,
+    Output,
+    OutputForm,
+    PlanDir,
+    RunId,
+    Select,
+    Ticket,
+    TriggerName,
+    Verbose,
+    actor_of,
+)
+from lakewarden.cli.plan_text import show_summary, to_delete
+from lakewarden.cli.progress import reporting
+from lakewarden.cli.run_text import show_run, show_runs
+from lakewarden.cli.screen import Screen, number, size
+from lakewarden.cli.signals import stopping_between_batches
+from lakewarden.model.actor import Trigger
+from lakewarden.model.errors import Exit, NeedsApprovalError
+from lakewarden.model.plan import Plan
+from lakewarden.model.policy import job_named
+from lakewarden.model.run import RunResult
+
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")]
+
+
+def apply(
+    plan_dir: PlanDir,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    override_brake: Brakes = None,
+    operator: Operator = None,
+    ticket: Ticket = None,
+    trigger: TriggerName = Trigger.MANUAL,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Do what a plan says, and nothing else."""
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not yes and not terminal:
+        raise NeedsApprovalError("apply deletes files and nobody is here to ask; nothing was deleted")
+    warden = facade.open_facade(config, verbose)
+    if not yes:
+        _ask(warden.load_plan(plan_dir).plan)
+    actor = actor_of(warden, operator, trigger, ticket)
+    with stopping_between_batches() as point, reporting(point) as progress:
+        result = warden.apply(plan_dir, actor=actor, override_brakes=tuple(override_brake or ()), progress=progress)
+    return _tell(result, output)
+
+
+def _ask(plan: Plan) -> None:
+    """The summary and one question, on stderr. Raises NeedsApprovalError unless the answer is yes."""
+    show_summary(Screen(sys.stderr), plan)
+    tally = to_delete(plan)
+    question = f"Delete {number(tally.files)} files ({size(tally.bytes)})?"
+    if not typer.confirm(question, default=False, err=True):
+        raise NeedsApprovalError("the plan was not approved; nothing was deleted")
+
+
+def run(
+    job: JobName,
+    select: Select = None,
+    exclude: Exclude = None,
+    operator: Operator = None,
+    ticket: Ticket = None,
+    trigger: TriggerName = Trigger.MANUAL,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Plan JOB and apply it, as the schedule would. Stops after the plan where dry_run is true."""
+    named = job_named(job)
+    warden = facade.open_facade(config, verbose)
+    actor = actor_of(warden, operator, trigger, ticket)
+    with stopping_between_batches() as point, reporting(point) as progress:
+        result = warden.run(
+            named, select=tuple(select or ()), exclude=tuple(exclude or ()), actor=actor, progress=progress
+        )
+    return _tell(result, output)
+
+
+def runs(
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run in full.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many of the latest.")] = 20,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """List the latest runs, or show one."""
+    warden = facade.open_facade(config, verbose)
+    screen = Screen()
+    if run_id is not None:
+        detail = warden.run_detail(run_id)
+        screen.document(detail) if output is Output.JSON else screen.facts(detail)
+        return Exit.DONE
+    latest = [dict(run) for run in warden.runs(limit)]
+    screen.document({"runs": latest}) if output is Output.JSON else show_runs(screen, latest)
+    return Exit.DONE
+
+
+def restore(
+    run_id: RunId,
+    operator: Operator = None,
+    ticket: Ticket = None,
+    trigger: TriggerName = Trigger.MANUAL,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Bring back the files that a run put into quarantine."""
+    warden = facade.open_facade(config, verbose)
+    return _tell(warden.restore(run_id, actor_of(warden, operator, trigger, ticket)), output)
+
+
+def abandon(
+    table_uuid: Annotated[str, typer.Argument(metavar="TABLE_UUID", help="A table that no catalog knows any more.")],
+    reason: Reason,
+    operator: Operator = None,
+    ticket: Ticket = None,
+    trigger: TriggerName = Trigger.MANUAL,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Declare that a table is gone for good, so that its metadata no longer holds its root back."""
+    warden = facade.open_facade(config, verbose)
+    warden.abandon(table_uuid, reason, actor_of(warden, operator, trigger, ticket))
+    if output is Output.JSON:
+        Screen().document({"abandoned": table_uuid, "reason": reason})
+    else:
+        Screen().line(
+            f"Table {table_uuid} is abandoned. Nothing has been deleted; the next plan no longer protects it."
+        )
+    return Exit.DONE
+
+
+def _tell(result: RunResult, output: Output) -> int:
+    if output is Output.JSON:
+        Screen().document(result.as_json())
+    else:
+        show_run(Screen(), result)
+    return result.exit_code

@@ -1,0 +1,148 @@
+"""An Iceberg catalog through PyIceberg: who its tables are and where their metadata points.
+
+PyIceberg finds the pointer; the metadata itself is read raw, because a REST server may answer with a
+partial view and a library with the fields it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.formats.iceberg.metadata import parse, table_directory, table_state
+from lakewarden.formats.iceberg.recent import recent_states
+from lakewarden.model.errors import (
+    CatalogUnavailableError,
+    LakewardenError,
+    NessieServedError,
+    PartialViewError,
+    UnreadableMetadataError,
+)
+from lakewarden.model.table import Pointer, TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
+
+LOAD_THREADS = 16
+
+
+class IcebergCatalog:
+    """One configured catalog. PyIceberg (close to a second of imports) comes with the first question asked."""
+
+    format = "iceberg"
+
+    def __init__(self, name: str, properties: Mapping[str, str], read: Callable[[str], bytes]) -> None:
+        self.name = name
+        self._properties = dict(properties)
+        self._read = read
+        self._opened: PyIcebergCatalog | None = None
+        self.vended: dict[str, Mapping[str, str]] = {}
+
+    def pointers(self) -> Sequence[Pointer]:
+        """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
+        try:
+            catalog = self._catalog()
+            rows = _sql_rows(catalog)
+            found = list(rows) if rows is not None else list(self._loaded(catalog))
+        except LakewardenError:
+            raise
+        except Exception as error:
+            raise CatalogUnavailableError(
+                f"catalog {self.name} could not be read ({type(error).__name__}: {error}); nothing was planned or changed"
+            ) from error
+        return [Pointer(f"{self.name}.{table}", location) for table, location in sorted(found)]
+
+    def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
+        """The table at that pointer, with the states that were current since the cut-off as soft roots."""
+        try:
+            document = parse(self._fetch(pointer.metadata_location), pointer.metadata_location)
+            state = table_state(pointer.identifier, pointer.metadata_location, document)
+            if state.refusal is None:
+                self._check_served()
+                lists, files = recent_states(state, document, self._read, cutoff)
+                state = replace(
+                    state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files)
+                )
+            return state
+        except LakewardenError as error:
+            return self._unread(pointer).refused(error.refusal())
+
+    def _fetch(self, uri: str) -> bytes:
+        try:
+            return self._read(uri)
+        except (FileNotFoundError, ValueError) as error:
+            raise UnreadableMetadataError(f"metadata file {uri} cannot be read ({error}); nothing was touched") from error
+
+    def _check_served(self) -> None:
+        catalog = self._catalog()
+        if self._properties.get("snapshot-loading-mode", "").lower() == "refs":
+            raise PartialViewError(f"catalog {self.name} loads only the snapshots that refs name")
+        if any(key.startswith("nessie.") for key in getattr(catalog, "properties", {})):
+            raise NessieServedError(f"catalog {self.name} is served by Nessie, whose other branches are not visible here")
+
+    def _unread(self, pointer: Pointer) -> TableState:
+        """What little is known of a table whose metadata cannot be read: where it probably lies."""
+        location = table_directory(pointer.metadata_location)
+        return TableState(
+            identifier=pointer.identifier, format=self.format, uuid="", metadata_location=pointer.metadata_location,
+            location=location, roots=(location,),
+        )  # fmt: skip
+
+    def _catalog(self) -> PyIcebergCatalog:
+        if self._opened is None:
+            from pyiceberg.catalog import load_catalog
+
+            self._opened = load_catalog(self.name, **self._properties)
+        return self._opened
+
+    def _loaded(self, catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]]:
+        """Pointers of a catalog that only answers table by table, asked concurrently."""
+        names = [name for namespace in _namespaces(catalog, ()) for name in catalog.list_tables(namespace)]
+        with ThreadPoolExecutor(LOAD_THREADS) as pool:
+            for found in pool.map(lambda name: self._pointer(catalog, name), names):
+                if found is not None:
+                    yield found
+
+    def _pointer(self, catalog: PyIcebergCatalog, name: tuple[str, ...]) -> tuple[str, str] | None:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            table = catalog.load_table(name)
+        except NoSuchTableError:
+            # Dropped between listing and loading: it protects nothing any more.
+            return None
+        if vended := {k: v for k, v in table.io.properties.items() if self._properties.get(k) != v}:
+            self.vended[table.metadata.location] = vended
+        return ".".join(name), table.metadata_location
+
+
+def _namespaces(catalog: PyIcebergCatalog, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for namespace in catalog.list_namespaces(parent):
+        yield namespace
+        if namespace != parent:
+            yield from _namespaces(catalog, namespace)
+
+
+def _sql_rows(catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]] | None:
+    """All pointers of a SQL catalog in one query; None for other kinds.
+
+    Asking table by table costs a query and a metadata read each, which a fleet of thousands pays
+    before every batch.
+    """
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+
+    if not isinstance(catalog, SqlCatalog):
+        return None
+    return _rows(catalog, IcebergTables.__table__)
+
+
+def _rows(catalog: Any, table: Any) -> Iterator[tuple[str, str]]:
+    columns = table.c
+    query = table.select().where(columns.catalog_name == catalog.name)
+    with catalog.engine.connect() as connection:
+        for row in connection.execute(query).mappings():
+            if row.get("iceberg_type") in (None, "TABLE") and row["metadata_location"]:
+                yield f"{row['table_namespace']}.{row['table_name']}", row["metadata_location"]

@@ -1,0 +1,56 @@
+"""Which fields of Iceberg's manifest lists and manifests matter, under every name they have had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+
+from lakewarden.formats.iceberg.strangers import FileReads, Recogniser
+from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.table import TableState
+
+# Column of ours -> the names the format has used for it. The first that the file has is taken.
+LIST_FIELDS = {
+    "path": ("manifest_path",),
+    "length": ("manifest_length",),
+    "content": ("content",),
+    "added": ("added_files_count", "added_data_files_count"),
+    "existing": ("existing_files_count", "existing_data_files_count"),
+    "deleted": ("deleted_files_count", "deleted_data_files_count"),
+}
+MANIFEST_FIELDS = {
+    "path": ("data_file.file_path",),
+    "status": ("status",),
+    "content": ("data_file.content",),
+}
+REQUIRED = frozenset({"path", "length", "status"})
+
+
+class IcebergReader:
+    """The Avro side of the format, carried to executors."""
+
+    format = "iceberg"
+
+    def recogniser(
+        self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]
+    ) -> Callable[[str, str, FileReads], dict[str, object] | None]:
+        """What tells whose an unknown metadata file is; None for one that is simply old."""
+        return Recogniser.of([state for state in states if state.format == self.format], since, abandoned)
+
+    def list_columns(self, names: Iterable[str]) -> Mapping[str, str]:
+        return _pick(LIST_FIELDS, names, "manifest list")
+
+    def manifest_columns(self, names: Iterable[str]) -> Mapping[str, str]:
+        return _pick(MANIFEST_FIELDS, names, "manifest")
+
+
+def _pick(wanted: Mapping[str, tuple[str, ...]], names: Iterable[str], what: str) -> dict[str, str]:
+    present = set(names)
+    picked: dict[str, str] = {}
+    for column, options in wanted.items():
+        found = next((name for name in options if name in present), None)
+        if found is not None:
+            picked[column] = found
+        elif column in REQUIRED:
+            raise UnsupportedTableError(f"a {what} has no field {options[0]}")
+    return picked

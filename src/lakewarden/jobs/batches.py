@@ -1,0 +1,66 @@
+"""The files of a plan in batches: always the same ones under the same numbers, so that a run can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.jobs.planfiles import of_tables, rows_of
+from lakewarden.model.ports import JournalFile
+from lakewarden.model.run import PlanResult
+from lakewarden.model.verdict import Verdict
+from lakewarden.pipeline import columns as c
+from lakewarden.storage.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step of an apply: its files, the roots they lie in, and the roots that end with it."""
+
+    number: int
+    files: tuple[JournalFile, ...]
+    roots: tuple[str, ...]
+    finished: tuple[str, ...]
+
+
+def batches_of(stores: Stores, result: PlanResult, tables: Collection[str], size: int) -> Iterator[Batch]:
+    """Batches of at most `size` orphans of these tables, root by root, by name."""
+    rows = orphans_of(stores, result, tables)
+    prefixes = {root: prefix for root, prefix in _prefixes(result, rows)}
+    ids = rows[c.ROOT].to_pylist()
+    for number, start in enumerate(range(0, rows.num_rows, size)):
+        part = rows.slice(start, size)
+        roots = list(dict.fromkeys(ids[start : start + size]))
+        following = ids[start + size] if start + size < len(ids) else None
+        yield Batch(
+            number,
+            tuple(_file(row) for row in part.to_pylist()),
+            tuple(prefixes[root] for root in roots),
+            tuple(prefixes[root] for root in roots if root != following),
+        )
+
+
+def orphans_of(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
+    """PLAN_ROWS to delete, sorted by root and name. Digests are checked before the first one is used."""
+    kept = [c.PLAN_ROWS.empty_table()]
+    for rows in rows_of(stores, result):
+        wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.ORPHAN))), tables)
+        kept.append(wanted)
+    return pa.concat_tables(kept).sort_by([(c.ROOT, "ascending"), ("uri", "ascending")])
+
+
+def _prefixes(result: PlanResult, rows: pa.Table) -> Iterator[tuple[int, str]]:
+    """Each root's prefix, found by a file that lies in it."""
+    firsts = rows.select([c.ROOT, "uri"]).group_by([c.ROOT]).aggregate([("uri", "min")])
+    roots = [root.prefix for root in result.plan.roots]
+    for row in firsts.to_pylist():
+        yield row[c.ROOT], next(prefix for prefix in roots if row["uri_min"].startswith(prefix))
+
+
+def _file(row: dict[str, object]) -> JournalFile:
+    return JournalFile(
+        uri=row["uri"], size=row[c.SIZE], modified=row[c.MODIFIED], etag=row[c.ETAG], table=row["table"], kind=row[c.KIND]
+    )  # type: ignore[arg-type]  # fmt: skip

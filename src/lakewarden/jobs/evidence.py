@@ -1,0 +1,217 @@
+"""What a sweep brought home, in the plan's words: counts by table, refusals, brakes, parts of the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.jobs.fleet import Fleet
+from lakewarden.jobs.sweeping import Sweep
+from lakewarden.ledger.reach import Reach
+from lakewarden.model.brakes import CODES, Sight, brakes, refusal
+from lakewarden.model.errors import ROOT_REFUSALS, IncompleteManifestError, Refusal, UnlistableError
+from lakewarden.model.plan import PartFile, TablePlan, Tallies, Tally, add_tallies
+from lakewarden.model.uri import FileUri
+from lakewarden.model.verdict import Brake, Kind, Verdict
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.cache import CACHE_NOTE
+from lakewarden.pipeline.parts import COUNT, MISSING, NOTE, PART, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE
+
+FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "paimon": "Paimon"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Facts by table number and by root number."""
+
+    verdicts: Mapping[int, Tallies] = field(default_factory=dict)
+    kinds: Mapping[int, Tallies] = field(default_factory=dict)
+    missing: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    table_refusals: Mapping[int, Refusal] = field(default_factory=dict)
+    root_refusals: Mapping[int, Refusal] = field(default_factory=dict)
+    unknown_metadata: frozenset[int] = frozenset()
+    writer_files: frozenset[int] = frozenset()
+    touches: frozenset[tuple[int, int]] = frozenset()
+    parts: tuple[PartFile, ...] = ()
+    cached: tuple[dict[str, Any], ...] = ()
+
+    def after(self, again: Evidence) -> Evidence:
+        """These facts with the rows that were not live judged again: only the live counts of the first look stay."""
+        live = {number: {Verdict.LIVE: t[Verdict.LIVE]} for number, t in self.verdicts.items() if Verdict.LIVE in t}
+        numbers = {*live, *again.verdicts}
+        return replace(
+            again,
+            verdicts={n: add_tallies(live.get(n, {}), again.verdicts.get(n, {})) for n in numbers},
+            missing=self.missing,
+            table_refusals={**self.table_refusals, **again.table_refusals},
+            root_refusals={**self.root_refusals, **again.root_refusals},
+            touches=self.touches | again.touches,
+            cached=(*self.cached, *again.cached),
+        )
+
+    def outside(self, fleet: Fleet) -> dict[str, tuple[str, ...]]:
+        """The roots of others in which each table has live files."""
+        roots = {root.id: root for root in fleet.roots}
+        found: dict[str, list[str]] = {}
+        for number, root_id in sorted(self.touches):
+            name = fleet.states[number].identifier
+            if name not in roots[root_id].tables:
+                found.setdefault(name, []).append(roots[root_id].prefix)
+        return {name: tuple(prefixes) for name, prefixes in found.items()}
+
+    def pulled(self, tables: tuple[TablePlan, ...]) -> dict[str, tuple[str, ...]]:
+        """Which tables each brake refused."""
+        names = {code: brake for brake, code in CODES.items()}
+        found: dict[str, list[str]] = {}
+        for table in tables:
+            if table.refusal is not None and table.refusal.code in names:
+                found.setdefault(names[table.refusal.code], []).append(table.identifier)
+        return {brake: tuple(identifiers) for brake, identifiers in found.items()}
+
+
+def gather(facts: pa.Table | None) -> Evidence:
+    """The facts of all tasks, added up. Their number is that of tables and verdicts, never of files."""
+    if facts is None:
+        return Evidence()
+    verdicts: dict[int, dict[str, Tally]] = {}
+    kinds: dict[int, dict[str, Tally]] = {}
+    missing: dict[int, tuple[int, str]] = {}
+    rows = facts.to_pylist()
+    for row in rows:
+        number = row[c.TABLE]
+        tally = Tally(row["files"] or 0, row["bytes"] or 0)
+        if row["fact"] == COUNT:
+            verdicts[number] = add_tallies(verdicts.get(number, {}), {row["verdict"]: tally})
+            if row["verdict"] == Verdict.ORPHAN:
+                kinds[number] = add_tallies(kinds.get(number, {}), {row[c.KIND]: tally})
+        elif row["fact"] == MISSING:
+            count, example = missing.get(number, (0, row["text"]))
+            missing[number] = (count + tally.files, example)
+    notes = [json.loads(row["text"][1:]) for row in rows if row["fact"] == NOTE]
+    return Evidence(
+        verdicts=verdicts,
+        kinds=kinds,
+        missing=missing,
+        table_refusals={note["table"]: _damage(note) for note in notes if "error" in note},
+        root_refusals=_root_refusals([row for row in rows if row["fact"] == ROOT_FACT]),
+        unknown_metadata=frozenset(row[c.TABLE] for row in rows if row["fact"] == UNKNOWN_METADATA),
+        writer_files=frozenset(row[c.TABLE] for row in rows if row["fact"] == WRITER_FILE),
+        touches=frozenset((row[c.TABLE], int(row["verdict"])) for row in rows if row["fact"] == TOUCH),
+        parts=tuple(
+            sorted((PartFile(**json.loads(row["text"])) for row in rows if row["fact"] == PART), key=lambda p: p.name)
+        ),
+        cached=tuple(note[CACHE_NOTE] for note in notes if CACHE_NOTE in note),
+    )
+
+
+def _damage(note: Mapping[str, Any]) -> Refusal:
+    return Refusal(note["error"], f"{note['message']}; nothing of this table is touched", IncompleteManifestError.hint)
+
+
+def _root_refusals(rows: list[dict[str, Any]]) -> dict[int, Refusal]:
+    found: dict[int, Refusal] = {}
+    for row in rows:
+        sign, example = row["verdict"], row["text"]
+        if sign == "unlistable":
+            why = UnlistableError(f"the listing is not complete ({example}); nothing under this root is touched").refusal()
+        elif sign == "symlink":
+            hint = "Remove the link, or move its target into the table with an engine."
+            why = Refusal("LW-ROOT-005", f"{ROOT_REFUSALS['LW-ROOT-005']}: {example}; nothing under it is touched", hint)
+        else:
+            hint = f"Move the {FORMAT_SIGNS[sign]} table out of this directory, or this table out of it."
+            why = Refusal(
+                "LW-ROOT-004", f"{ROOT_REFUSALS['LW-ROOT-004']} ({FORMAT_SIGNS[sign]}: {example}); nothing is touched", hint
+            )
+        found.setdefault(row[c.TABLE], why)
+    return found
+
+
+def judge_tables(
+    sweep: Sweep, fleet: Fleet, evidence: Evidence, last: Mapping[str, Reach], inventory: Mapping[str, str]
+) -> tuple[TablePlan, ...]:
+    """Every selected table, planned or refused: first by what was refused before, then by damage, roots and brakes."""
+    refused_roots = {root.id: root.refusal for root in fleet.roots if root.refusal}
+    refused_roots |= {k: v for k, v in evidence.root_refusals.items() if k not in refused_roots}
+    refused_roots |= _roots_of_damaged(sweep, evidence, refused_roots, last)
+    by_table: dict[str, list[Refusal]] = {}
+    for root in fleet.roots:
+        if root.id in refused_roots:
+            for name in root.tables:
+                by_table.setdefault(name, []).append(refused_roots[root.id])
+    tables = []
+    for number, state in enumerate(fleet.states):
+        if state.identifier not in sweep.chosen:
+            continue
+        policy = sweep.policies[state.identifier]
+        verdicts = evidence.verdicts.get(number, {})
+        count, example = evidence.missing.get(number, (0, ""))
+        seen = last.get(state.identifier)
+        sight = Sight(
+            has_snapshot=state.current_snapshot_id is not None,
+            listed=_sum(verdicts),
+            live=verdicts.get(Verdict.LIVE, Tally()),
+            orphans=verdicts.get(Verdict.ORPHAN, Tally()),
+            missing=count,
+            missing_example=example,
+            from_inventory=any(_covers(prefix, state.location) for prefix in inventory),
+            last_live_files=seen.live_files if seen and seen.uuid == state.uuid else None,
+            max_share=policy.max_orphan_share,
+            max_orphans=policy.max_orphans,
+        )
+        pulled = [refusal(brake, message) for brake, message in brakes(sight)]
+        reasons = [
+            *([state.refusal] if state.refusal else []),
+            *([evidence.table_refusals[number]] if number in evidence.table_refusals else []),
+            *by_table.get(state.identifier, []),
+            *pulled,
+        ]
+        reason = reasons[0] if reasons else None
+        shown = reason is None or reason in pulled
+        orphans = verdicts.get(Verdict.ORPHAN, Tally())
+        tables.append(
+            TablePlan(
+                identifier=state.identifier,
+                uuid=state.uuid,
+                format=state.format,
+                metadata_location=state.metadata_location,
+                refs=state.refs,
+                refusal=reason,
+                verdicts={v: verdicts.get(v, Tally()) for v in Verdict} if shown else {},
+                kinds={k: evidence.kinds.get(number, {})[k] for k in Kind if k in evidence.kinds.get(number, {})} if shown else {},
+                changes={"files": orphans.files} if reason is None else {},
+                policy=policy.as_values(),
+            )
+        )
+    return tuple(tables)
+
+
+def _roots_of_damaged(
+    sweep: Sweep, evidence: Evidence, known: Mapping[int, Refusal], last: Mapping[str, Reach]
+) -> dict[int, Refusal]:
+    """A table whose manifests are damaged makes every root it touches unknown, for the other tables there too."""
+    outside = evidence.outside(sweep.fleet)
+    found: dict[int, Refusal] = {}
+    for number, why in evidence.table_refusals.items():
+        name = sweep.fleet.states[number].identifier
+        elsewhere = {*outside.get(name, ()), *(last[name].outside_roots if name in last else ())}
+        for root in sweep.fleet.roots:
+            if root.id not in known and (name in root.tables or root.prefix in elsewhere):
+                message = f"{name} touches {root.prefix} and was refused ({why.code}: {why.message})"
+                found[root.id] = Refusal("LW-ROOT-001", message, why.hint)
+    return found
+
+
+def _sum(tallies: Tallies) -> Tally:
+    total = Tally()
+    for tally in tallies.values():
+        total += tally
+    return total
+
+
+def _covers(prefix: str, location: str) -> bool:
+    return FileUri.parse(location).as_prefix().startswith(FileUri.parse(prefix).as_prefix())
+

@@ -1,0 +1,166 @@
+"""Every table of every catalog, and the roots they share: the live side, whatever was selected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lakewarden.jobs.ownership import foreign_owner, owner_place
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.reach import Reach
+from lakewarden.model.errors import CatalogUnavailableError, Refusal, StoreUnavailableError
+from lakewarden.model.ports import Catalog
+from lakewarden.model.roots import Claim, Root, claims_of, group_roots
+from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.uri import FileUri
+
+LOAD_THREADS = 16
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The tables as one moment shows them. A table's number is its place in `states`."""
+
+    states: tuple[TableState, ...]
+    claims: tuple[Claim, ...]
+    roots: tuple[Root, ...]
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        return {state.identifier: number for number, state in enumerate(self.states)}
+
+    @property
+    def pointers(self) -> dict[str, str]:
+        return {state.identifier: state.metadata_location for state in self.states}
+
+    def claims_in(self, root: Root) -> list[Claim]:
+        """The directories of a root, deepest first."""
+        return [claim for claim in self.claims if claim.prefix.startswith(root.prefix)]
+
+
+def pointers_of(catalogs: Iterable[Catalog]) -> dict[str, tuple[Catalog, Pointer]]:
+    """Where every table's metadata is now, read fresh; a catalog that stays silent stops everything."""
+    found: dict[str, tuple[Catalog, Pointer]] = {}
+    for catalog in catalogs:
+        for attempt in Retrying(
+            retry=retry_if_exception_type(CatalogUnavailableError),
+            stop=stop_after_attempt(TRIES),
+            wait=wait_random_exponential(0.2, 2),
+            reraise=True,
+        ):
+            with attempt:
+                found |= {pointer.identifier: (catalog, pointer) for pointer in catalog.pointers()}
+    return found
+
+
+def load_fleet(rooms: Rooms, cutoff: datetime) -> Fleet:
+    """Load every table, and refuse each root of which anything is unknown."""
+    found = pointers_of(rooms.catalogs)
+    states = load_states(found.values(), cutoff)
+    claims = claims_of(states)
+    return Fleet(tuple(states), tuple(claims), tuple(_refused_roots(rooms, group_roots(claims), states)))
+
+
+def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -> list[TableState]:
+    """The tables at these pointers, read side by side. A store that is not there stops everything."""
+    with ThreadPoolExecutor(LOAD_THREADS) as pool:
+        states = list(pool.map(lambda found: found[0].load(found[1], cutoff), pointers))
+    if states and all(state.refusal and state.refusal.code == StoreUnavailableError.code for state in states):
+        raise StoreUnavailableError(f"no table's metadata could be read ({states[0].refusal.message})")  # type: ignore[union-attr]
+    return states
+
+
+def selected(identifier: str, select: Sequence[str], exclude: Sequence[str]) -> bool:
+    """Whether a table may be changed: it matches a selection (or there is none) and no exclusion."""
+    chosen = not select or any(fnmatchcase(identifier, pattern) for pattern in select)
+    return chosen and not any(fnmatchcase(identifier, pattern) for pattern in exclude)
+
+
+def _refused_roots(rooms: Rooms, roots: list[Root], states: list[TableState]) -> Iterable[Root]:
+    by_name = {state.identifier: state for state in states}
+    forked = _forks(states)
+    touching = _unread_touchers(states, rooms.ledger.reach.last([s.identifier for s in states if s.refusal]))
+    owners = _foreign_owners(rooms, roots)
+    for root in roots:
+        tables = [by_name[name] for name in root.tables]
+        reason = (
+            _misplaced(root, rooms.state)
+            or _unreadable(root, tables)
+            or next((forked[table.uuid] for table in tables if table.uuid in forked), None)
+            or next((why for prefix, why in touching if root.prefix.startswith(prefix) or prefix.startswith(root.prefix)), None)
+            or owners.get(root.prefix)
+        )
+        yield replace(root, refusal=reason)
+
+
+def _misplaced(root: Root, state: str) -> Refusal | None:
+    """A root that is a whole bucket, or that holds our own state, is never swept."""
+    own = FileUri.parse(state).as_prefix()
+    if not FileUri.parse(root.prefix).key.strip("/"):
+        why = f"the root {root.prefix} is the top of its store"
+    elif own.startswith(root.prefix) or root.prefix.startswith(own):
+        why = f"the root {root.prefix} and state.location {own} lie within each other"
+    else:
+        return None
+    return Refusal("LW-ROOT-007", f"{why}; nothing under it is touched", "Give the table, or the state, a directory of its own.")
+
+
+def _unreadable(root: Root, tables: list[TableState]) -> Refusal | None:
+    """All tables that touch a root are read, or it is not swept."""
+    for table in tables:
+        if table.refusal is not None:
+            return Refusal(
+                "LW-ROOT-001",
+                f"{table.identifier} touches {root.prefix} and was refused ({table.refusal.code}: {table.refusal.message})",
+                table.refusal.hint,
+            )
+    return None
+
+
+def _forks(states: list[TableState]) -> dict[str, Refusal]:
+    """Tables that two catalogs know by the same uuid at different metadata: two histories of one table."""
+    seen: dict[str, TableState] = {}
+    forks: dict[str, Refusal] = {}
+    for state in states:
+        other = seen.setdefault(state.uuid, state)
+        if state.uuid and other.metadata_location != state.metadata_location:
+            forks[state.uuid] = Refusal(
+                "LW-ROOT-003",
+                f"{other.identifier} and {state.identifier} are one table ({state.uuid}) at two different metadata files",
+                "Drop one of the two registrations, or bring both catalogs to the same metadata file.",
+            )
+    return forks
+
+
+def _unread_touchers(states: list[TableState], last: Mapping[str, Reach]) -> list[tuple[str, Refusal]]:
+    """Roots in which a table that cannot be read now had files when it was last read."""
+    return [
+        (
+            prefix,
+            Refusal(
+                "LW-ROOT-001",
+                f"{state.identifier} had files under {prefix} and cannot be read now ({state.refusal.message})",
+                state.refusal.hint,
+            ),
+        )
+        for state in states
+        if state.refusal is not None and state.identifier in last
+        for prefix in last[state.identifier].outside_roots
+    ]
+
+
+def _foreign_owners(rooms: Rooms, roots: list[Root]) -> dict[str, Refusal]:
+    """Roots in buckets that another deployment has claimed: its leases and heartbeats are invisible here."""
+    places: dict[str, list[str]] = {}
+    for root in roots:
+        places.setdefault(owner_place(root.prefix), []).append(root.prefix)
+    with ThreadPoolExecutor(LOAD_THREADS) as pool:
+        found = pool.map(lambda place: foreign_owner(rooms, place), places)
+    return {prefix: why for place, why in zip(places, found, strict=True) if why for prefix in places[place]}
+

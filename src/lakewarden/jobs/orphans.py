@@ -1,0 +1,140 @@
+"""Orphan cleanup: find the files that nothing needs, and plan their removal. Applying is `jobs.applying`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lakewarden.jobs.evidence import Evidence, gather, judge_tables
+from lakewarden.jobs.fleet import Fleet, load_fleet, selected
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.second_look import second_look
+from lakewarden.jobs.store_clock import store_now
+from lakewarden.jobs.sweeping import Sweep, sweep_roots
+from lakewarden.ledger.reach import Reach
+from lakewarden.logs import bind
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.plan import PLAN_FILE, Plan, PlannedRoot
+from lakewarden.model.policy import Job, OrphanPolicy
+from lakewarden.model.ports import Progress
+from lakewarden.model.roots import Root
+from lakewarden.model.run import PlanResult
+from lakewarden.model.verdict import Verdict
+
+PLAN_LIFETIME = timedelta(hours=24)
+STAGES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for: which tables may be changed, where the plan goes, who asked."""
+
+    actor: Actor
+    directory: str
+    select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    unsafe_short_grace: Sequence[str] = ()
+
+
+def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
+    """Observe the whole lake and write down which files are orphans. Changes no table and no file of one."""
+    log = bind(job=str(Job.ORPHAN_CLEANUP))
+    now = rooms.clock.now()
+    session = rooms.warm_spark()
+
+    progress("load tables", 0, STAGES)
+    default = OrphanPolicy.of(rooms.policy_for(Job.ORPHAN_CLEANUP, "", {}, uuid="", unsafe_short_grace=()).values)
+    fleet = load_fleet(rooms, now - default.grace)
+    policies, fleet = policies_of(rooms, fleet, request)
+    fleet = replace(fleet, roots=tuple(store_now(rooms, fleet.roots)))
+    chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
+    if not chosen and (request.select or request.exclude):
+        raise NotFoundError(f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned")
+    log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), roots=len(fleet.roots))
+
+    progress("list and compare", 1, STAGES)
+    swept = [root for root in fleet.roots if root.refusal is None and chosen.intersection(root.tables)]
+    sweep = Sweep(fleet, tuple(swept), policies, chosen, request, now, session)
+    facts = sweep_roots(rooms, sweep) if swept else None
+    evidence = gather(facts)
+
+    progress("look again", 2, STAGES)
+    evidence, fleet = second_look(rooms, sweep, evidence)
+
+    progress("judge", 3, STAGES)
+    last = rooms.ledger.reach.last()
+    tables = judge_tables(sweep, fleet, evidence, last, rooms.inventory)
+    document = Plan(
+        job=Job.ORPHAN_CLEANUP,
+        created_at=now,
+        expires_at=now + PLAN_LIFETIME,
+        cutoff=now - default.grace,
+        actor=request.actor,
+        tables=tables,
+        roots=tuple(planned_root(root, evidence) for root in swept),
+        parts=evidence.parts,
+        pointers=fleet.pointers,
+        brakes=evidence.pulled(tables),
+    ).sealed()
+
+    progress("write the plan", 4, STAGES)
+    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
+    rooms.ledger.plans.save(document, request.directory)
+    rooms.ledger.reach.record(_reaches(document, evidence.outside(fleet), now))
+    for entry in evidence.cached:
+        rooms.ledger.cache.add(**entry)
+    progress("done", STAGES, STAGES)
+    log.info("plan written", plan=document.plan_id, orphans=document.totals()["changes"].get("files", 0))
+    return PlanResult(document, request.directory)
+
+
+def policies_of(rooms: Rooms, fleet: Fleet, request: Request) -> tuple[dict[str, OrphanPolicy], Fleet]:
+    """Each table's policy; a table whose policy cannot be trusted is refused, and its roots with it."""
+    policies: dict[str, OrphanPolicy] = {}
+    refused: dict[str, Refusal] = {}
+    for state in fleet.states:
+        found = rooms.policy_for(
+            Job.ORPHAN_CLEANUP,
+            state.identifier,
+            state.properties,
+            uuid=state.uuid,
+            unsafe_short_grace=request.unsafe_short_grace,
+        )
+        policies[state.identifier] = OrphanPolicy.of(found.values)
+        if found.refusal is not None:
+            refused[state.identifier] = found.refusal
+    if not refused:
+        return policies, fleet
+    states = tuple(
+        state.refused(refused[state.identifier]) if state.identifier in refused and not state.refusal else state
+        for state in fleet.states
+    )
+    roots = tuple(_root_with(root, refused) for root in fleet.roots)
+    return policies, replace(fleet, states=states, roots=roots)
+
+
+def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
+    """A root all of whose tables are refused is not swept; beside others, the table's own rows are left out."""
+    reasons = [refused[name] for name in root.tables if name in refused]
+    return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
+
+
+def planned_root(root: Root, evidence: Evidence) -> PlannedRoot:
+    return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id))
+
+
+def _reaches(document: Plan, outside: dict[str, tuple[str, ...]], now: datetime) -> list[Reach]:
+    return [
+        Reach(
+            table.identifier,
+            table.uuid,
+            table.verdicts[Verdict.LIVE].files,
+            table.verdicts[Verdict.LIVE].bytes,
+            outside.get(table.identifier, ()),
+            now,
+        )
+        for table in document.tables
+        if table.refusal is None and Verdict.LIVE in table.verdicts
+    ]

@@ -1,0 +1,75 @@
+"""Plans as they lie on disk or in a bucket: read, checked against their digests, row by row or in batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakewarden.model.errors import NotFoundError, PlanEditedError
+from lakewarden.model.plan import PLAN_FILE, Plan
+from lakewarden.model.run import PlanResult
+from lakewarden.model.uri import FileUri
+from lakewarden.pipeline import columns as c
+from lakewarden.storage.stores import Stores
+
+
+def plan_directory(text: str) -> str:
+    """The canonical address, with a slash, of what a user typed: a path or a URI."""
+    return FileUri.parse(text if "://" in text else str(Path(text).resolve())).as_prefix()
+
+
+def load_plan(stores: Stores, directory: str) -> PlanResult:
+    """The header, its id checked. Raises NotFoundError or PlanEditedError."""
+    place = plan_directory(directory)
+    try:
+        return PlanResult(Plan.loads(stores.get(place + PLAN_FILE)), place)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(
+            f"there is no plan in {directory}; nothing was done", hint="`lakewarden plan JOB` prints where its plan lies."
+        ) from error
+
+
+def rows_of(stores: Stores, result: PlanResult) -> Iterator[pa.Table]:
+    """PLAN_ROWS, one table per file, each file checked against the header's digest."""
+    for part in result.plan.parts:
+        try:
+            data = stores.get(result.path + part.name)
+        except FileNotFoundError as error:
+            raise PlanEditedError(f"{part.name} of plan {result.plan.plan_id} is missing; nothing was done") from error
+        if hashlib.sha256(data).hexdigest() != part.sha256:
+            raise PlanEditedError(f"{part.name} of plan {result.plan.plan_id} was edited; nothing was done")
+        yield pq.read_table(pa.BufferReader(data)).select(c.PLAN_ROWS.names)
+
+
+def shown_tables(plan: Plan) -> frozenset[str]:
+    """Tables whose rows mean something: planned ones, and those that only a brake refused."""
+    braked = {name for names in plan.brakes.values() for name in names}
+    return frozenset(table.identifier for table in plan.tables if table.refusal is None or table.identifier in braked)
+
+
+def plan_rows(
+    stores: Stores, result: PlanResult, verdict: str | None = None, limit: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows as plain values, for people and scripts."""
+    wanted = shown_tables(result.plan)
+    left = limit
+    for table in rows_of(stores, result):
+        table = of_tables(table, wanted)
+        if verdict is not None:
+            table = table.filter(pc.equal(table["verdict"], verdict))
+        if left is not None:
+            table = table.slice(0, left)
+            left -= table.num_rows
+        yield from table.drop_columns([c.ROOT]).to_pylist()
+        if left is not None and left <= 0:
+            return
+
+
+def of_tables(rows: pa.Table, identifiers: Collection[str]) -> pa.Table:
+    return rows.filter(pc.is_in(rows["table"], pa.array(sorted(identifiers), pa.string())))

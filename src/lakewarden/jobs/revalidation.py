@@ -1,0 +1,123 @@
+"""Before each batch: has any table moved, and does it now reach a file that is about to go?
+
+The catalog's pointers are compared, all of them, because any table may add a file from anywhere. Where one
+moved, every manifest *path* that the plan had not seen is read. Never by snapshot id or time: a cherry-pick,
+a rollback or a re-added snapshot brings back old ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.jobs.fleet import load_states, pointers_of
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.sweeping import lists_of
+from lakewarden.model.plan import Plan
+from lakewarden.model.ports import Catalog, JournalFile
+from lakewarden.model.roots import claims_of
+from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.uri import canonical
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
+
+
+@dataclass
+class Revalidation:
+    """What has been looked at since the plan, and every key that became needed meanwhile."""
+
+    rooms: Rooms
+    plan: Plan
+    covered: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, set[str]] = field(default_factory=dict)
+    needed: set[str] = field(default_factory=set)
+    stopped: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.covered = dict(self.plan.pointers)
+
+    def check(self) -> float:
+        """Bring `needed` and `stopped` up to now. Answers with the boot second at which the check began."""
+        began = self.rooms.clock.boot()
+        now = pointers_of(self.rooms.catalogs)
+        moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
+        for (_, pointer), state in zip(moved, load_states(moved, self.plan.cutoff), strict=True):
+            self._take_in(now, pointer, state)
+        return began
+
+    def keep(self, files: Sequence[JournalFile]) -> list[JournalFile]:
+        """The files that may still go: not needed since, and not under a root that was stopped."""
+        return [
+            file
+            for file in files
+            if file.uri not in self.needed and not any(file.uri.startswith(prefix) for prefix in self.stopped)
+        ]
+
+    def _take_in(self, now: dict[str, tuple[Catalog, Pointer]], pointer: Pointer, state: TableState) -> None:
+        name = pointer.identifier
+        reason = self._trouble(state)
+        if reason is None:
+            reason = self._reach(now[name][0], state)
+        if reason is not None:
+            for root in self.plan.roots:
+                if name in root.tables or any(_overlap(root.prefix, claim.prefix) for claim in claims_of([state])):
+                    self.stopped[root.prefix] = reason
+        self.covered[name] = pointer.metadata_location
+
+    def _trouble(self, state: TableState) -> str | None:
+        """Why the roots of this table must be left alone from now on."""
+        if state.refusal is not None:
+            return f"{state.identifier} cannot be read any more ({state.refusal.code}: {state.refusal.message})"
+        planned = {table.identifier: table.uuid for table in self.plan.tables}
+        if planned.get(state.identifier, state.uuid) != state.uuid:
+            return f"{state.identifier} was dropped and made again since the plan"
+        for root in self.plan.roots:
+            new = state.identifier not in root.tables
+            if new and any(_overlap(root.prefix, claim.prefix) for claim in claims_of([state])):
+                return f"{state.identifier} has begun to use {root.prefix} since the plan"
+        return None
+
+    def _reach(self, catalog: Catalog, state: TableState) -> str | None:
+        """Add what the moved table reaches by manifests not yet seen; the reason if some cannot be read."""
+        seen = self.seen.get(state.identifier)
+        if seen is None:
+            seen = self.seen[state.identifier] = self._manifests_at_plan(catalog, state)
+        self.needed.update(canonical(file.uri) for file in state.files)
+        read = ReadTask(self.rooms.stores, self.rooms.readers)
+        manifests, notes = _split(read_lists(read)(iter(lists_of(iter([(0, state)])).to_batches())), "path")
+        unseen = manifests.filter(pc.invert(pc.is_in(manifests["path"], pa.array(sorted(seen), pa.string()))))
+        marks, more = _split(read_manifests(read)(iter(unseen.to_batches())), c.KEY)
+        self.needed.update(marks[c.KEY].to_pylist())
+        if notes or more:
+            return str(json.loads([*notes, *more][0][1:])["message"])
+        seen.update(unseen["path"].to_pylist())
+        return None
+
+    def _manifests_at_plan(self, catalog: Catalog, state: TableState) -> set[str]:
+        """Manifests that the plan read for this table. What is gone since counts as unseen, and is read again."""
+        location = self.plan.pointers.get(state.identifier)
+        if location is None:
+            return set()
+        planned = catalog.load(Pointer(state.identifier, location), datetime.max.replace(tzinfo=self.plan.cutoff.tzinfo))
+        if planned.refusal is not None:
+            return set()
+        read = ReadTask(self.rooms.stores, self.rooms.readers)
+        manifests, _ = _split(read_lists(read)(iter(lists_of(iter([(0, planned)])).to_batches())), "path")
+        return set(manifests["path"].to_pylist())
+
+
+def _split(batches: object, column: str) -> tuple[pa.Table, list[str]]:
+    """Rows, and the notes among them."""
+    schema = c.MANIFESTS if column == "path" else c.MARKS
+    table = pa.Table.from_batches(list(batches), schema=schema)  # type: ignore[call-overload]
+    noted = pc.starts_with(table[column], NOTE)
+    return table.filter(pc.invert(noted)), table.filter(noted)[column].to_pylist()
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)

@@ -1,0 +1,52 @@
+"""The parts a job works with, built once by the wiring and passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakewarden.ledger.database import Ledger
+from lakewarden.ledger.leases import Leases
+from lakewarden.model.clock import Clock
+from lakewarden.model.errors import Refusal
+from lakewarden.model.ports import Catalog, Reader
+from lakewarden.storage.stores import Stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class PolicyInEffect(Protocol):
+    """One job's values for one table, and the reason to leave it alone if they cannot be trusted."""
+
+    @property
+    def values(self) -> Mapping[str, Any]: ...
+
+    @property
+    def refusal(self) -> Refusal | None: ...
+
+
+class PolicyFor(Protocol):
+    def __call__(
+        self, job: str, identifier: str, table_properties: Mapping[str, str], *, uuid: str, unsafe_short_grace: Collection[str]
+    ) -> PolicyInEffect: ...
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """Everything with an effect, in one place: nothing in jobs/ opens a store, a clock or a session by itself."""
+
+    catalogs: tuple[Catalog, ...]
+    readers: Mapping[str, Reader]
+    stores: Stores
+    ledger: Ledger
+    leases: Leases
+    clock: Clock
+    new_id: Callable[[], str]
+    worker: str
+    state: str
+    policy_for: PolicyFor
+    warm_spark: Callable[[], Future[SparkSession]]
+    inventory: Mapping[str, str]

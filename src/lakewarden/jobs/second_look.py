@@ -1,0 +1,168 @@
+"""The second look: what can only be known once the listing is there.
+
+Tables that committed while the lake was listed are read again, so that the live side is as fresh as a
+read that began after the listing. Metadata files that nobody names are opened: another table's, or
+another catalog's, make a root unknown. Files that streaming writers have not committed protect theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakewarden.jobs.evidence import Evidence, gather
+from lakewarden.jobs.fleet import Fleet, load_states, pointers_of
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.sweeping import (
+    Sweep,
+    lists_of,
+    named_of,
+    part_task,
+    read_task,
+    spark_failure,
+    table_of,
+    usable_cache,
+    with_memories,
+)
+from lakewarden.model.errors import Refusal
+from lakewarden.model.roots import claims_of, group_roots
+from lakewarden.model.table import TableState
+from lakewarden.model.uri import canonical
+from lakewarden.model.verdict import Kind
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.names import KIND_CODES
+
+FOREIGN, FORK, RIVAL = "foreign", "fork", "rival"
+
+
+def second_look(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> tuple[Evidence, Fleet]:
+    """The evidence with everything added that was only visible after the listing; the fleet as it is now."""
+    moved, fleet = _moved(rooms, sweep)
+    found = _strangers(rooms, sweep, evidence) if evidence.unknown_metadata else []
+    refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK)}
+    evidence = replace(evidence, root_refusals={**refused, **evidence.root_refusals})
+    late = {number: state.refusal for number, state in moved.items() if state.refusal}
+    evidence = replace(evidence, table_refusals={**evidence.table_refusals, **late})
+    evidence = _with_new_touchers(sweep, fleet, evidence)
+
+    lists, named = _soft(sweep, found)
+    moved_read = [(number, state) for number, state in moved.items() if state.refusal is None]
+    lists = pa.concat_tables([lists, lists_of(iter(moved_read))])
+    named = pa.concat_tables([named, named_of(iter(moved_read))])
+    if not evidence.parts or not (lists.num_rows or named.num_rows or evidence.writer_files):
+        return evidence, fleet
+    return _judge_again(rooms, sweep, evidence, lists, named), fleet
+
+
+def _moved(rooms: Rooms, sweep: Sweep) -> tuple[dict[int, TableState], Fleet]:
+    """Tables whose metadata is another one now, or that are new, under their numbers; new ones come last."""
+    now = pointers_of(rooms.catalogs)
+    before = sweep.fleet.pointers
+    changed = [found for name, found in now.items() if before.get(name) != found[1].metadata_location]
+    states = {state.identifier: state for state in load_states(changed, sweep.now - _longest_grace(sweep))}
+    fresh = [states.get(state.identifier, state) for state in sweep.fleet.states]
+    fresh += [state for name, state in states.items() if name not in before]
+    numbers = {state.identifier: number for number, state in enumerate(fresh)}
+    fleet = replace(sweep.fleet, states=tuple(fresh))
+    return {numbers[name]: state for name, state in states.items()}, fleet
+
+
+def _longest_grace(sweep: Sweep) -> timedelta:
+    return max(policy.grace for policy in sweep.policies.values())
+
+
+def _with_new_touchers(sweep: Sweep, fleet: Fleet, evidence: Evidence) -> Evidence:
+    """A root in which another table has begun to write meanwhile is left for the next plan."""
+    known = sweep.fleet.numbers
+    refused = dict(evidence.root_refusals)
+    for root in group_roots(claims_of(state for state in fleet.states if state.identifier not in known)):
+        for swept in sweep.roots:
+            if swept.prefix.startswith(root.prefix) or root.prefix.startswith(swept.prefix):
+                message = f"{root.tables[0]} began to use {swept.prefix} while it was listed; nothing under it is touched"
+                refused[swept.id] = Refusal("LW-ROOT-001", message, "Plan again.")
+    return replace(evidence, root_refusals=refused)
+
+
+def _strangers(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> list[dict[str, Any]]:
+    from lakewarden.pipeline import strangers, sweep as spark_sweep
+
+    spark = sweep.session.result()
+    parts = [sweep.request.directory + part.name for part in evidence.parts]
+    since, abandoned = sweep.now - _longest_grace(sweep), rooms.ledger.switches.abandoned()
+    recognisers = {fmt: reader.recogniser(sweep.fleet.states, since, abandoned) for fmt, reader in rooms.readers.items()}
+    formats = {state.identifier: state.format for state in sweep.fleet.states}
+    try:
+        rows = strangers.unknown_metadata(spark_sweep.stored(spark, parts, c.PLAN_ROWS, read_task(rooms)))
+        return strangers.findings(rows, partial(_recognise, recognisers, formats, rooms.stores))
+    except Exception as error:
+        raise spark_failure(error) from error
+
+
+def _recognise(
+    recognisers: Mapping[str, Any], formats: Mapping[str, str], stores: Any, uri: str, table: str
+) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = recognisers[formats[table]](uri, table, stores)
+    return found
+
+
+def _refusal(row: Mapping[str, Any]) -> Refusal:
+    if row["standing"] == FOREIGN:
+        return Refusal(
+            "LW-ROOT-002",
+            f"{row['uri']} belongs to table {row['uuid']}, which no configured catalog knows; nothing under this root is touched",
+            f"Add the catalog that knows it, or, if that table is gone for good: lakewarden abandon {row['uuid']}",
+        )
+    return Refusal(
+        "LW-ROOT-003",
+        f"{row['uri']} continues another history of table {row['uuid']}; nothing under this root is touched",
+        "Another catalog commits to the same table. Add that catalog, or drop one of the two registrations.",
+    )
+
+
+def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
+    """LISTS that strangers still reach, and MARKS of the strangers that may be somebody's current metadata."""
+    numbers = sweep.fleet.numbers
+    lists = [
+        (numbers[row["table"]], row["format"], uri, True, None, None)
+        for row in found
+        for uri in row.get("lists", ())
+    ]
+    named = [
+        (numbers[row["table"]], canonical(uri), KIND_CODES[Kind.MANIFEST_LIST], c.MARK_LIVE)
+        for row in found
+        for uri in row.get("lists", ())
+    ]
+    named += [
+        (numbers[row["table"]], row["uri"], KIND_CODES[Kind.METADATA], c.MARK_LIVE)
+        for row in found
+        if row["standing"] in (RIVAL, "nameless")
+    ]
+    return table_of(lists, c.LISTS), table_of(named, c.MARKS)
+
+
+def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, lists: pa.Table, named: pa.Table) -> Evidence:
+    """Judge the rows that were not live once more, with what is known now; the first files are emptied."""
+    from lakewarden.pipeline import sweep as spark_sweep
+    from lakewarden.pipeline.parts import empty_part
+
+    spark = sweep.session.result()
+    read = read_task(rooms)
+    parts = [sweep.request.directory + part.name for part in evidence.parts]
+    try:
+        listed = spark_sweep.listed_in(spark, parts, read)
+        marks = spark_sweep.reached(spark, lists, named, read, usable_cache(rooms))
+        if evidence.writer_files:
+            marks = marks.unionByName(spark_sweep.writer_files(spark, parts, read, sweep.fleet.numbers))
+        marks = with_memories(rooms, sweep, spark, marks)
+        again = gather(spark_sweep.facts(listed, marks, part_task(rooms, sweep)))
+    except Exception as error:
+        raise spark_failure(error) from error
+    for part in parts:
+        # Somebody who reads files/*.parquet must see each file's last verdict only.
+        rooms.stores.put(part, empty_part())
+    return evidence.after(again)

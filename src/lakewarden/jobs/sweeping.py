@@ -1,0 +1,231 @@
+"""From a fleet to one Spark job: which shards are listed, which lists are read, which rules judge."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakewarden.jobs.fleet import Fleet
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.cache import CacheFile
+from lakewarden.model.actor import Trigger
+from lakewarden.model.errors import SparkFailedError
+from lakewarden.model.policy import Job, OrphanPolicy
+from lakewarden.model.ports import Shard
+from lakewarden.model.roots import Root
+from lakewarden.model.table import TableState
+from lakewarden.model.uri import FileUri, canonical
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.cache import CacheWriter
+from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.parts import PartTask
+from lakewarden.pipeline.reading import ReadTask
+from lakewarden.pipeline.verdicts import Ownership, Rules
+from lakewarden.storage.listing import discover_shards
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakewarden.jobs.orphans import Request
+    from lakewarden.pipeline.sweep import Cached
+
+FILES_PER_SHARD = 4000
+MOST_SHARDS = 64
+UNKNOWN_SHARDS = 8
+FEW_ROOTS = 32
+DISCOVERY_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one sweep looks at: the fleet, the roots to list, the policies, the tables that may be changed."""
+
+    fleet: Fleet
+    roots: tuple[Root, ...]
+    policies: Mapping[str, OrphanPolicy]
+    chosen: frozenset[str]
+    request: Request
+    now: datetime
+    session: Future[SparkSession]
+
+
+def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
+    """FACTS of one Spark job over all roots; PLAN_ROWS go to the plan's directory."""
+    from lakewarden.pipeline import sweep as spark_sweep
+
+    read = read_task(rooms)
+    lists, named = lists_table(sweep.fleet), named_table(sweep.fleet)
+    shards = list(_shards(rooms, sweep))
+    cached = usable_cache(rooms)
+    spark = sweep.session.result()
+    try:
+        listed = spark_sweep.listing(spark, shards, read)
+        if inventories := _inventories(rooms, sweep):
+            listed = listed.unionByName(spark_sweep.inventory(spark, inventories, read))
+        marks = spark_sweep.reached(spark, lists, named, read, cached)
+        marks = with_memories(rooms, sweep, spark, marks)
+        return spark_sweep.facts(listed, marks, part_task(rooms, sweep))
+    except Exception as error:
+        raise spark_failure(error) from error
+
+
+def spark_failure(error: Exception) -> SparkFailedError:
+    """The first line of what Spark said; its stack trace helps nobody who only wants a plan."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return SparkFailedError(f"the sweep failed ({type(error).__name__}: {lines[0] if lines else error}); nothing was changed")
+
+
+def read_task(rooms: Rooms) -> ReadTask:
+    return ReadTask(rooms.stores, rooms.readers, CacheWriter(rooms.stores, f"{rooms.state}cache/"))
+
+
+def part_task(rooms: Rooms, sweep: Sweep) -> PartTask:
+    names = tuple(state.identifier for state in sweep.fleet.states)
+    prefixes = tuple(sorted(root.prefix for root in sweep.roots))
+    return PartTask(rooms.stores, rules_of(rooms, sweep), names, sweep.request.directory, prefixes)
+
+
+def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
+    """The cut-off, selection and confirmation of each table by number; who owns which directory; live writers."""
+    numbers = sweep.fleet.numbers
+    owners: dict[int, tuple[Ownership, ...]] = {}
+    claims = iter(sorted(sweep.fleet.claims, key=lambda claim: claim.prefix))
+    claim = next(claims, None)
+    for root in sorted(sweep.fleet.roots, key=lambda root: root.prefix):
+        inside = []
+        while claim is not None and claim.prefix.startswith(root.prefix):
+            inside.append(Ownership(claim.prefix, numbers[claim.identifier]))
+            claim = next(claims, None)
+        owners[root.id] = tuple(sorted(inside, key=lambda o: (-o.prefix.count("/"), o.prefix)))
+    policies = [sweep.policies[state.identifier] for state in sweep.fleet.states]
+    scheduled = sweep.request.actor.trigger is Trigger.SCHEDULE
+    return Rules(
+        owners=owners,
+        cutoffs=tuple(_micros(sweep.now - policy.grace) for policy in policies),
+        selected=tuple(state.identifier in sweep.chosen for state in sweep.fleet.states),
+        confirm=tuple(scheduled and policy.confirmations > 1 for policy in policies),
+        writer_prefixes={
+            number: state.writer_prefixes for number, state in enumerate(sweep.fleet.states) if state.writer_prefixes
+        },
+        heartbeats=tuple(rooms.ledger.heartbeats.live(sweep.now)),
+    )
+
+
+def lists_table(fleet: Fleet) -> pa.Table:
+    """LISTS of every table that can be read, selected or not: selection narrows what is changed, never what is protected."""
+    return lists_of((number, state) for number, state in enumerate(fleet.states) if state.refusal is None)
+
+
+def lists_of(states: Iterator[tuple[int, TableState]]) -> pa.Table:
+    rows = [
+        (number, state.format, item.uri, item.soft, item.data_files, item.delete_files)
+        for number, state in states
+        for item in state.manifest_lists
+    ]
+    return table_of(rows, c.LISTS)
+
+
+def named_table(fleet: Fleet) -> pa.Table:
+    """MARKS of the files that metadata itself names."""
+    return named_of((number, state) for number, state in enumerate(fleet.states) if state.refusal is None)
+
+
+def named_of(states: Iterator[tuple[int, TableState]]) -> pa.Table:
+    rows = [
+        (number, canonical(file.uri), KIND_CODES[file.kind], c.MARK_LIVE)
+        for number, state in states
+        for file in state.files
+        if not file.uri.endswith(HINT)
+    ]
+    return table_of(rows, c.MARKS)
+
+
+# Most catalogs have no version hint, and its name is protected anyway: as a needed file it would always be missing.
+HINT = "/version-hint.text"
+
+
+def table_of(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+def usable_cache(rooms: Rooms) -> Cached:
+    """Cache files that are still as long as they were when their rows were proven."""
+    from lakewarden.pipeline.sweep import Cached
+
+    files = [*rooms.ledger.cache.files("list"), *rooms.ledger.cache.files("manifest")]
+    with ThreadPoolExecutor(DISCOVERY_THREADS) as pool:
+        whole = [file for file, ok in zip(files, pool.map(lambda f: _whole(rooms, f), files), strict=True) if ok]
+    return Cached(
+        [file.uri for file in whole if file.kind == "list"], [file.uri for file in whole if file.kind == "manifest"]
+    )
+
+
+def _whole(rooms: Rooms, file: CacheFile) -> bool:
+    found = rooms.stores.head(file.uri)
+    return found is not None and found.size == file.bytes
+
+
+def with_memories(rooms: Rooms, sweep: Sweep, spark: SparkSession, marks: DataFrame) -> DataFrame:
+    """The marks, plus files that an expiry released, plus orphans that an earlier plan saw already."""
+    from lakewarden.pipeline import sweep as spark_sweep
+
+    if rooms.ledger.pending.count():
+        marks = marks.unionByName(spark_sweep.pending(spark, rooms.ledger.pending.iter_uris()))
+    if sweep.request.actor.trigger is Trigger.SCHEDULE:
+        margin = min((policy.margin for policy in sweep.policies.values()), default=timedelta())
+        earlier = rooms.ledger.plans.newest_before(Job.ORPHAN_CLEANUP, sweep.now - margin)
+        header = rooms.ledger.plans.header(earlier.plan_id) if earlier else None
+        if earlier and earlier.path and header and header.parts:
+            parts = [earlier.path + part.name for part in header.parts]
+            marks = marks.unionByName(spark_sweep.seen(spark, parts, ReadTask(rooms.stores, rooms.readers)))
+    return marks
+
+
+def _shards(rooms: Rooms, sweep: Sweep) -> Iterator[Shard]:
+    """Shards of every root that is listed: many for a large table, one (and no call to the store) for a small one."""
+    sizes = {state.identifier: _files_in(state) for state in sweep.fleet.states}
+    listed = [root for root in sweep.roots if not any(root.prefix.startswith(p) for p in inventory_prefixes(rooms))]
+    few = len(listed) < FEW_ROOTS
+
+    def cut(root: Root) -> list[Shard]:
+        files = [sizes[name] for name in root.tables]
+        known = sum(count for count in files if count is not None)
+        target = min(MOST_SHARDS, known // FILES_PER_SHARD + 1)
+        if None in files or few:
+            target = max(target, UNKNOWN_SHARDS)
+        return discover_shards(rooms.stores, root.id, root.prefix, target)
+
+    with ThreadPoolExecutor(DISCOVERY_THREADS) as pool:
+        for shards in pool.map(cut, listed):
+            yield from shards
+
+
+def _files_in(state: TableState) -> int | None:
+    """How many data files the table's snapshots speak of, at least; None if they do not say."""
+    counts = [item.data_files for item in state.manifest_lists]
+    return None if None in counts else max((count for count in counts if count is not None), default=0)
+
+
+def inventory_prefixes(rooms: Rooms) -> list[str]:
+    return [FileUri.parse(prefix).as_prefix() for prefix in rooms.inventory]
+
+
+def _inventories(rooms: Rooms, sweep: Sweep) -> list[tuple[str, list[Root]]]:
+    """Each inventory with the swept roots that it stands for."""
+    found = []
+    for prefix, uri in rooms.inventory.items():
+        within = FileUri.parse(prefix).as_prefix()
+        roots = [root for root in sweep.roots if root.prefix.startswith(within)]
+        if roots:
+            found.append((canonical(uri), roots))
+    return found
+
+
+def _micros(instant: datetime) -> int:
+    return int(instant.timestamp() * 1_000_000)

@@ -1,0 +1,159 @@
+"""How the ledger talks to its database: one engine, short transactions, errors in the user's words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from lakewarden.model.clock import Clock
+from lakewarden.model.errors import ConfigError, StateError
+
+BUSY_SECONDS = 30
+POOL = {"pool_size": 8, "max_overflow": 24, "pool_timeout": 60}
+WRITES = "lakewarden_writes"
+T = TypeVar("T")
+
+
+class Connections:
+    """Transactions on one database, from any thread. A block that raises leaves no trace."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self.engine = engine
+        self.clock = clock
+        postgres = engine.dialect.name == "postgresql"
+        # A report that reads several tables must see one state of them. SQLite gives that to every transaction.
+        one_view = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if postgres else {}
+        self._reader = engine.execution_options(**one_view)
+        self._writer = engine.execution_options(**{WRITES: True})
+        # SQLite has one writer: queueing here is fair, while its own busy handler sleeps and may starve a thread.
+        self._turn: AbstractContextManager[Any] = nullcontext() if postgres else threading.Lock()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One consistent view. Raises StateError when the database fails."""
+        with _in_users_words(self.engine), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One atomic, durable change, committed when the block ends. Raises StateError when the database fails."""
+        with self._turn, _in_users_words(self.engine), self._writer.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def connect(url: str, clock: Clock) -> Connections:
+    """The database at `sqlite:///PATH` or `postgresql://…`, nothing opened yet. Raises ConfigError for any other."""
+    parsed = _parsed(url)
+    if parsed.drivername == "sqlite":
+        return Connections(_sqlite(parsed), clock)
+    return Connections(_postgres(parsed), clock)
+
+
+def put(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, only: Iterable[str] | None = None
+) -> None:
+    """Insert rows, or overwrite those with the same primary key: all columns given, or `only` some, or none of them."""
+    if not rows:
+        return
+    keys = [column.name for column in table.primary_key]
+    changed = [name for name in rows[0] if name not in keys] if only is None else list(only)
+    insert = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    if changed:
+        statement = insert.on_conflict_do_update(
+            index_elements=keys, set_={name: insert.excluded[name] for name in changed}
+        )
+    else:
+        statement = insert.on_conflict_do_nothing(index_elements=keys)
+    connection.execute(statement, list(rows))
+
+
+def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of at most `size`: databases bound the number of parameters in one statement."""
+    rest = iter(values)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _parsed(url: str) -> URL:
+    wanted = "state.database must be sqlite:///PATH or postgresql://USER@HOST/NAME"
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(f"{wanted}; it cannot be read as an address. Nothing was opened.") from error
+    if parsed.drivername == "sqlite" and parsed.database and parsed.database != ":memory:":
+        return parsed
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    raise ConfigError(f"{wanted}, not {parsed.render_as_string(hide_password=True)}. Nothing was opened.")
+
+
+def _sqlite(url: URL) -> Engine:
+    folder = Path(str(url.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"the folder of the state database cannot be made: {error}") from error
+    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}, **POOL)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver's own BEGIN is late and never IMMEDIATE; ours is below
+        for pragma in (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that reads first and writes later can fail half-way with "database is locked".
+        writes = connection.get_execution_options().get(WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres(url: URL) -> Engine:
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 10, "application_name": "lakewarden"},
+        **POOL,
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        # An intent that a server crash can lose is no intent. Stricter settings than "on" are left alone.
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            if cursor.fetchone()[0] == "off":
+                cursor.execute("SET SESSION synchronous_commit TO on")
+        connection.commit()
+
+    return engine
+
+
+@contextmanager
+def _in_users_words(engine: Engine) -> Iterator[None]:
+    where = engine.url.render_as_string(hide_password=True)
+    driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
+    try:
+        yield
+    except DBAPIError as error:
+        raise StateError(f"the state database {where} failed: {_first_line(error.orig)}") from error
+    except (SQLAlchemyError, driver_error) as error:
+        raise StateError(f"the state database {where} failed: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException | None) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,61 @@
+"""The worker's memory, opened: one database, and a small part for each subject it remembers."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from lakewarden.ledger.cache import Cache
+from lakewarden.ledger.connection import Connections, connect
+from lakewarden.ledger.heartbeats import Heartbeats
+from lakewarden.ledger.journal import Journal
+from lakewarden.ledger.migrate import migrate
+from lakewarden.ledger.pending import Pending
+from lakewarden.ledger.plans import Plans
+from lakewarden.ledger.progress import Progress
+from lakewarden.ledger.reach import Reaches
+from lakewarden.ledger.runs import Runs
+from lakewarden.ledger.switches import Switches
+from lakewarden.model.clock import Clock
+
+
+class Ledger:
+    """Everything the worker remembers. Safe from several threads; each call is one transaction."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self.runs = Runs(connections)
+        self.plans = Plans(connections)
+        self.journal = Journal(connections)
+        self.progress = Progress(connections)
+        self.pending = Pending(connections)
+        self.heartbeats = Heartbeats(connections)
+        self.switches = Switches(connections)
+        self.reach = Reaches(connections)
+        self.cache = Cache(connections)
+
+    def close(self) -> None:
+        """Let go of the database's connections."""
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_ledger(url: str, clock: Clock) -> Ledger:
+    """The ledger at `sqlite:///PATH` or `postgresql://…`, brought to the newest schema.
+
+    Raises StateError when it is newer than this code, unreadable or unreachable; ConfigError for any other address.
+    """
+    connections = connect(url, clock)
+    try:
+        migrate(connections)
+    except BaseException:
+        connections.close()
+        raise
+    return Ledger(connections)

@@ -1,0 +1,189 @@
+"""Leases by compare-and-swap: who works on a root or group, with an epoch that grows with each holder.
+
+A lease saves duplicate work. It is the epoch, checked where the change is made, that keeps data safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import secrets
+from collections.abc import Callable
+
+from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.processes import own_process, started_at
+from lakewarden.model.clock import Clock
+from lakewarden.model.errors import LeaseCorruptError, LeaseHeldError, NotFoundError, StoreUnavailableError
+from lakewarden.model.lease import LeaseRecord, LeaseState, Sighting, first_record, proven_dead
+from lakewarden.model.uri import FileUri
+from lakewarden.storage.cas import Ambiguous, Conflict, Register, open_register, registers
+from lakewarden.storage.stores import Stores
+
+__all__ = ["Lease", "Leases"]
+
+WRITE_TRIES = 8
+_EPOCH_OF_CORRUPT = re.compile(rb'"epoch"\s*:\s*(\d{1,15})')
+
+
+class Leases:
+    """The leases below one address, for one holder (a worker's id)."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        base_uri: str,
+        clock: Clock,
+        holder: str,
+        *,
+        nonce: Callable[[], str] = lambda: secrets.token_hex(8),
+        jitter: Callable[[], float] = random.random,
+        register: Callable[[Stores, str], Register] = open_register,
+    ) -> None:
+        self._stores = stores
+        self._base = FileUri.parse(base_uri).as_prefix()
+        self._clock = clock
+        self._holder = holder
+        self._nonce = nonce
+        self._jitter = jitter
+        self._register = register
+        self._seen: dict[str, Sighting] = {}
+
+    def acquire(self, key: str, ttl_seconds: float, *, wait: float = 0.0) -> Lease:
+        """The lease, or LeaseHeldError naming the holder. `wait` bounds how long to watch a silent holder."""
+        register = self._open(key)
+        give_up = self._clock.boot() + wait
+        ours = own_process()
+        tries = 0
+        while True:
+            held = self._read(register, key)
+            if held is not None and not self._free(held[0]):
+                self._wait_for(held[0], give_up)
+                continue
+            nonce, now = self._nonce(), self._clock.now()
+            if held is None:
+                record, token = first_record(key, self._holder, nonce, ttl_seconds, now, ours), None
+            else:
+                record, token = held[0].taken(self._holder, nonce, ttl_seconds, now, ours), held[1]
+            # The deadline counts from before the write left us, never from when the answer came.
+            before = self._clock.boot()
+            written = self._write(register, record, token)
+            if written is not None:
+                self._seen.pop(key, None)
+                return Lease(register, written[0], written[1], self._clock, before, self._nonce, self._jitter)
+            tries += 1
+            if tries >= WRITE_TRIES:
+                raise StoreUnavailableError(f"the lease {key} could not be written in {tries} tries; it is not held")
+            self._clock.sleep(self._jitter() * min(2.0, 0.05 * 2**tries))
+
+    def list(self) -> list[LeaseRecord]:
+        """Every lease ever taken here, tombstones included; corrupt records are left out (acquire reports them)."""
+        found: list[LeaseRecord] = []
+        for uri in registers(self._stores, self._base):
+            answer = self._register(self._stores, uri).read()
+            if answer is None:
+                continue
+            try:
+                found.append(LeaseRecord.loads(answer[0]))
+            except ValueError:
+                continue
+        return sorted(found, key=lambda record: record.key)
+
+    def force_release(self, key: str, reason: str, operator: str) -> LeaseRecord:
+        """Write the tombstone in somebody else's name. The old holder finds out at its next renewal, and stops."""
+        register = self._open(key)
+        note = f"released by {operator}: {reason}"
+        for _ in range(WRITE_TRIES):
+            answer = register.read()
+            if answer is None:
+                raise NotFoundError(f"there is no lease {key}")
+            now = self._clock.now()
+            try:
+                record = LeaseRecord.loads(answer[0]).released(self._nonce(), now, note)
+            except ValueError:
+                record = self._after_corruption(key, answer[0], note)
+            try:
+                register.write(record.dumps(), answer[1])
+            except (Conflict, Ambiguous):
+                after = register.read()
+                if after is None or after[0] != record.dumps():
+                    continue
+            return record
+        raise StoreUnavailableError(f"the lease {key} keeps changing; it was not released")
+
+    def _after_corruption(self, key: str, data: bytes, note: str) -> LeaseRecord:
+        """A tombstone above every epoch that can have been: the clock's seconds exceed any count of holders."""
+        now = self._clock.now()
+        seen = [int(number) for number in _EPOCH_OF_CORRUPT.findall(data)]
+        epoch = max([int(now.timestamp()), *(number + 1 for number in seen)])
+        return LeaseRecord(key, "", epoch, epoch, self._nonce(), LeaseState.RELEASED, 1.0, now, now, None, note)
+
+    def _read(self, register: Register, key: str) -> tuple[LeaseRecord, str] | None:
+        answer = register.read()
+        if answer is None:
+            return None
+        try:
+            record = LeaseRecord.loads(answer[0])
+            if record.key != key:
+                raise ValueError(f"the record is for {record.key!r}")
+            return record, answer[1]
+        except ValueError as error:
+            aside = f"{self._uri(key)}.corrupt-{hashlib.sha256(answer[0]).hexdigest()[:12]}"
+            self._stores.put(aside, answer[0])
+            raise LeaseCorruptError(
+                f"the lease {key} is corrupt ({error}); a copy is at {aside}, nothing was done under it"
+            ) from error
+
+    def _free(self, record: LeaseRecord) -> bool:
+        if record.state is LeaseState.RELEASED:
+            return True
+        if record.holder == self._holder and record.process is not None:
+            dead = proven_dead(record.process, own_process(), started_at(record.process.pid))
+            if dead:
+                return True
+        now = self._clock.boot()
+        seen = self._seen.get(record.key)
+        if seen is None or not seen.of(record):
+            seen = self._seen[record.key] = Sighting(record.epoch, record.seq, record.nonce, now)
+        return now >= seen.stealable_at(record)
+
+    def _wait_for(self, record: LeaseRecord, give_up: float) -> None:
+        now = self._clock.boot()
+        if now >= give_up:
+            raise LeaseHeldError(
+                f"{record.key} is held by {record.holder} (epoch {record.epoch}, renewed {record.renewed_at:%H:%M:%S} "
+                "by its clock); nothing was done"
+            )
+        left = max(0.0, self._seen[record.key].stealable_at(record) - now)
+        pause = min(give_up - now, left, max(0.05, record.ttl_seconds / 20))
+        self._clock.sleep(max(0.01, pause * (0.5 + self._jitter() / 2)))
+
+    def _write(self, register: Register, record: LeaseRecord, token: str | None) -> tuple[LeaseRecord, str] | None:
+        """The record as it is held and its token, or None: then look again.
+
+        A failed conditional write may still have been ours. If our nonce is found, the lease counts only
+        after one more write on top of it: that one's success needs no guess about the first.
+        """
+        for _ in range(WRITE_TRIES):
+            try:
+                return record, register.write(record.dumps(), token)
+            except (Conflict, Ambiguous):
+                answer = register.read()
+                if answer is None:
+                    return None
+                try:
+                    found = LeaseRecord.loads(answer[0])
+                except ValueError:
+                    return None
+                if found.nonce != record.nonce:
+                    return None
+                record, token = found.renewed(self._nonce(), self._clock.now()), answer[1]
+        return None
+
+    def _open(self, key: str) -> Register:
+        return self._register(self._stores, self._uri(key))
+
+    def _uri(self, key: str) -> str:
+        """A name any store can carry: readable letters, and a digest that tells all keys apart."""
+        readable = re.sub(r"[^A-Za-z0-9_-]+", "-", key).strip("-")[-60:].strip("-")
+        return f"{self._base}{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.register"

@@ -1,0 +1,1 @@
+"""Schema changes, oldest first, run by `ledger.migrate`."""

@@ -1,0 +1,108 @@
+"""Which plans were made, where they lie, and which run used each: a plan is used once."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, select, update
+
+from lakewarden.ledger.connection import Connections, put
+from lakewarden.ledger.schema import plans, runs
+from lakewarden.model.errors import PlanUsedError
+from lakewarden.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """A plan as the ledger knows it. One that was made elsewhere has only an id and its use."""
+
+    plan_id: str
+    job: str | None
+    path: str | None
+    created_at: datetime | None
+    expires_at: datetime | None
+    cutoff: datetime | None
+    used_by: str | None
+    used_at: datetime | None
+
+
+PlanList = list[SavedPlan]
+_SAVED = [plans.c[name] for name in SavedPlan.__dataclass_fields__]
+
+
+class Plans:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def save(self, plan: Plan, path: str) -> None:
+        """Remember a sealed plan and where it lies. Saving it again changes the place, never its use."""
+        if not plan.plan_id:
+            raise ValueError("a plan is sealed before it is saved")
+        header = {
+            "plan_id": plan.plan_id,
+            "job": plan.job,
+            "path": path,
+            "created_at": plan.created_at,
+            "expires_at": plan.expires_at,
+            "cutoff": plan.cutoff,
+            "header": zlib.compress(plan.dumps(), 6),
+        }
+        with self._connections.write() as connection:
+            put(connection, plans, [header])
+
+    def get(self, plan_id: str) -> SavedPlan | None:
+        """The plan of that id."""
+        return self._first(plans.c.plan_id == plan_id)
+
+    def header(self, plan_id: str) -> Plan | None:
+        """The whole header as it was saved, also when its directory is gone."""
+        with self._connections.read() as connection:
+            packed = connection.execute(select(plans.c.header).where(plans.c.plan_id == plan_id)).scalar()
+        return Plan.loads(zlib.decompress(packed)) if packed else None
+
+    def newest_before(self, job: str, instant: datetime) -> SavedPlan | None:
+        """The newest plan of a job that was made at or before an instant: what a later plan is confirmed against."""
+        return self._first((plans.c.job == job) & (plans.c.created_at <= instant))
+
+    def claim(self, plan_id: str, run_id: str) -> str:
+        """Mark the plan used by this run, and say which run to go on with.
+
+        Of two that try at once, one wins. An earlier run that never finished keeps the plan: its id comes back, to be
+        resumed. Raises PlanUsedError when a finished run used it. A plan made elsewhere is accepted, and then known.
+        Claim before `runs.start`: a crash between the two leaves a claim whose run is unknown, which is resumed too.
+        """
+        free = (plans.c.plan_id == plan_id) & plans.c.used_by.is_(None)
+        use = select(plans.c.used_by, plans.c.used_at, runs.c.finished_at)
+        use = use.outerjoin(runs, runs.c.run_id == plans.c.used_by).where(plans.c.plan_id == plan_id)
+        with self._connections.write() as connection:
+            put(connection, plans, [{"plan_id": plan_id}])
+            mine = {"used_by": run_id, "used_at": self._connections.clock.now()}
+            if connection.execute(update(plans).where(free).values(mine)).rowcount == 1:
+                return run_id
+            used = connection.execute(use).one()
+        if used.finished_at is not None:
+            when = f"{used.used_at:%Y-%m-%d %H:%M} UTC"
+            raise PlanUsedError(f"plan {plan_id} was used by run {used.used_by} on {when}; nothing was done")
+        return str(used.used_by)
+
+    def list(self, job: str | None = None, limit: int = 50) -> PlanList:
+        """The newest plans, newest first."""
+        query = select(*_SAVED).where(plans.c.created_at.is_not(None))
+        if job is not None:
+            query = query.where(plans.c.job == job)
+        with self._connections.read() as connection:
+            rows = connection.execute(query.order_by(plans.c.created_at.desc(), plans.c.plan_id).limit(limit))
+            return [_saved(row) for row in rows]
+
+    def _first(self, condition: ColumnElement[bool]) -> SavedPlan | None:
+        query = select(*_SAVED).where(condition).order_by(plans.c.created_at.desc(), plans.c.plan_id).limit(1)
+        with self._connections.read() as connection:
+            row = connection.execute(query).first()
+        return _saved(row) if row else None
+
+
+def _saved(row: Row[Any]) -> SavedPlan:
+    return SavedPlan(**row._mapping)

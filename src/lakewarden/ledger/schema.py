@@ -1,0 +1,225 @@
+"""What the ledger stores: one table a subject, the same on SQLite and PostgreSQL.
+
+Names carry a prefix, so that a database shared with a catalog or another tool never collides.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+REVISION = "0001"
+"""The newest migration. A database that stands here needs no migration, so none is loaded."""
+
+VERSION_TABLE = "lw_version"
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware UTC instant, to the microsecond. PostgreSQL: timestamptz. SQLite: ISO text of one width, so it sorts."""
+
+    impl = String(32)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[datetime]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(String(32))  # type: ignore[arg-type]
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"an instant without a time zone: {value!r}")
+        utc = value.astimezone(UTC)
+        return utc if dialect.name == "postgresql" else utc.isoformat(timespec="microseconds")
+
+    def process_result_value(self, value: datetime | str | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
+
+
+Serial = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only in a column of type INTEGER
+Document = JSON(none_as_null=True)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+runs = Table(
+    "lw_runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("job", Text, nullable=False),
+    Column("plan_id", Text),
+    Column("status", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("trigger", Text, nullable=False),
+    Column("ticket", Text),
+    Column("started_at", Instant, nullable=False),
+    Column("finished_at", Instant),
+    Column("result", Document),
+    Index("ix_lw_runs_started_at", "started_at"),
+    Index("ix_lw_runs_plan_id", "plan_id"),
+)
+
+steps = Table(
+    "lw_steps",
+    metadata,
+    Column("step_id", Serial, primary_key=True, autoincrement=True),
+    Column("run_id", Text, ForeignKey("lw_runs.run_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("detail", Document),
+    Column("at", Instant, nullable=False),
+    Index("ix_lw_steps_run_id", "run_id", "step_id"),
+)
+
+plans = Table(
+    "lw_plans",
+    metadata,
+    Column("plan_id", Text, primary_key=True),
+    Column("job", Text),
+    Column("path", Text),
+    Column("created_at", Instant),
+    Column("expires_at", Instant),
+    Column("cutoff", Instant),
+    Column("header", LargeBinary),
+    Column("used_by", Text),
+    Column("used_at", Instant),
+    Index("ix_lw_plans_job_created_at", "job", "created_at"),
+)
+
+journal = Table(
+    "lw_journal",
+    metadata,
+    Column("run_id", Text, ForeignKey("lw_runs.run_id"), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("batch_no", Integer, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("files", LargeBinary),
+    Column("count", Integer, nullable=False),
+    Column("total_bytes", BigInteger, nullable=False),
+    Column("prev_hash", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    UniqueConstraint("run_id", "batch_no", "kind"),
+)
+
+outcomes = Table(
+    "lw_outcomes",
+    metadata,
+    Column("run_id", Text, ForeignKey("lw_runs.run_id"), primary_key=True),
+    Column("batch_no", Integer, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("uri_hash", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("code", Text),
+    Column("message", Text),
+    Index("ix_lw_outcomes_uri_hash", "uri_hash"),
+    sqlite_with_rowid=False,
+)
+
+progress = Table(
+    "lw_cleanup_progress",
+    metadata,
+    Column("run_id", Text, ForeignKey("lw_runs.run_id"), primary_key=True),
+    Column("started_at", Instant, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("total_candidates", BigInteger, nullable=False),
+    Column("processed", BigInteger, nullable=False),
+    Column("deleted", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("last_checkpoint_at", Instant, nullable=False),
+)
+
+pending = Table(
+    "lw_pending",
+    metadata,
+    Column("uri", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("released_at", Instant, nullable=False),
+)
+
+heartbeats = Table(
+    "lw_heartbeats",
+    metadata,
+    Column("writer", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    Column("prefix", Text, primary_key=True),
+    Column("since", Instant, nullable=False),
+    Column("beat_at", Instant, nullable=False),
+    Column("ttl_seconds", Integer, nullable=False),
+    Column("live_until", Instant, nullable=False),
+    Index("ix_lw_heartbeats_live_until", "live_until"),
+)
+
+switches = Table(
+    "lw_switches",
+    metadata,
+    Column("switch_id", Serial, primary_key=True, autoincrement=True),
+    Column("act", Text, nullable=False),
+    Column("subject", Text),
+    Column("operator", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("trigger", Text, nullable=False),
+    Column("ticket", Text),
+    Column("reason", Text),
+    Column("at", Instant, nullable=False),
+    Index("ix_lw_switches_act", "act", "switch_id"),
+)
+
+deployment = Table(
+    "lw_deployment",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("deployment_id", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+reach = Table(
+    "lw_reach",
+    metadata,
+    Column("identifier", Text, primary_key=True),
+    Column("uuid", Text, primary_key=True),
+    Column("live_files", BigInteger, nullable=False),
+    Column("live_bytes", BigInteger, nullable=False),
+    Column("outside_roots", Document, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+cache_files = Table(
+    "lw_cache_files",
+    metadata,
+    Column("uri", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("added_at", Instant, nullable=False),
+    Index("ix_lw_cache_files_kind", "kind", "added_at"),
+)

@@ -1,0 +1,73 @@
+"""What operators decided for the whole deployment: frozen or not, which tables are abandoned. Only ever added to."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import insert, select
+
+from lakewarden.ledger.actors import actor_values
+from lakewarden.ledger.connection import Connections, put
+from lakewarden.ledger.schema import deployment, switches
+from lakewarden.model.actor import Actor
+
+FREEZE, UNFREEZE, ABANDON = "freeze", "unfreeze", "abandon"
+
+
+class Freeze(NamedTuple):
+    """Who stopped all deletion, when and why."""
+
+    who: str
+    when: datetime
+    reason: str
+
+
+class Switches:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def freeze(self, actor: Actor, reason: str) -> None:
+        """Stop every worker of this deployment before its next batch."""
+        self._record(FREEZE, actor, reason)
+
+    def unfreeze(self, actor: Actor) -> None:
+        """Let them go on."""
+        self._record(UNFREEZE, actor, None)
+
+    def frozen(self) -> Freeze | None:
+        """The freeze in force, if any."""
+        query = select(switches).where(switches.c.act.in_([FREEZE, UNFREEZE]))
+        with self._connections.read() as connection:
+            row = connection.execute(query.order_by(switches.c.switch_id.desc()).limit(1)).first()
+        if row is None or row.act != FREEZE:
+            return None
+        return Freeze(row.operator, row.at, row.reason)
+
+    def abandon(self, uuid: str, actor: Actor, reason: str) -> None:
+        """Declare that a table uuid that no catalog knows has no owner any more."""
+        self._record(ABANDON, actor, reason, uuid)
+
+    def abandoned(self) -> frozenset[str]:
+        """The table uuids that were declared ownerless."""
+        query = select(switches.c.subject).where(switches.c.act == ABANDON)
+        with self._connections.read() as connection:
+            return frozenset(str(subject) for subject in connection.execute(query).scalars())
+
+    def deployment_id(self) -> str:
+        """The name under which this deployment owns buckets: made once, the same for every worker of this database."""
+        query = select(deployment.c.deployment_id)
+        with self._connections.read() as connection:
+            found = connection.execute(query).scalar()
+        if found is None:
+            row = {"one": 1, "deployment_id": str(uuids.uuid4()), "created_at": self._connections.clock.now()}
+            with self._connections.write() as connection:
+                put(connection, deployment, [row], only=())
+                found = connection.execute(query).scalar_one()
+        return str(found)
+
+    def _record(self, act: str, actor: Actor, reason: str | None, subject: str | None = None) -> None:
+        row = {"act": act, "subject": subject, "reason": reason, "at": self._connections.clock.now()}
+        with self._connections.write() as connection:
+            connection.execute(insert(switches), row | actor_values(actor))

@@ -1,0 +1,22 @@
+"""Who asked for a run, why, and under which ticket: recorded with everything it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Trigger(StrEnum):
+    MANUAL = "manual"
+    SCHEDULE = "schedule"
+    INCIDENT_RESPONSE = "incident-response"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The person or schedule behind a run."""
+
+    operator: str
+    worker: str
+    trigger: Trigger = Trigger.MANUAL
+    ticket: str | None = None

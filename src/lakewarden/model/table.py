@@ -1,0 +1,84 @@
+"""What a table is to the worker: where its metadata points, where its files may lie, what it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakewarden.model.errors import Refusal
+from lakewarden.model.verdict import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The catalog's word on one table: its name and where its current metadata is."""
+
+    identifier: str
+    metadata_location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A named branch or tag."""
+
+    name: str
+    snapshot_id: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedFile:
+    """A file that metadata names directly: no manifest has to be opened to know it is needed."""
+
+    uri: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestList:
+    """One snapshot's list of manifests, and how many files its summary says it must hold.
+
+    `soft` lists belong to states that are no longer current: they protect what they reach while they
+    are there, and a list that is gone protects nothing.
+    """
+
+    uri: str
+    soft: bool = False
+    data_files: int | None = None
+    delete_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMetadata:
+    """An earlier metadata file and the instants between which it was the current one (epoch ms)."""
+
+    uri: str
+    current_from_ms: int
+    current_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One table at one metadata file: everything small that planning needs to know of it."""
+
+    identifier: str
+    format: str
+    uuid: str
+    metadata_location: str
+    location: str
+    roots: tuple[str, ...]
+    format_version: int = 0
+    current_snapshot_id: int | None = None
+    refs: tuple[Ref, ...] = ()
+    files: tuple[ReachedFile, ...] = ()
+    manifest_lists: tuple[ManifestList, ...] = ()
+    history: tuple[LoggedMetadata, ...] = ()
+    snapshot_ids: frozenset[int] = frozenset()
+    updated_ms: int = 0
+    writer_prefixes: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    refusal: Refusal | None = None
+
+    def refused(self, refusal: Refusal) -> TableState:
+        """This table, left alone for a reason."""
+        return replace(self, refusal=refusal)

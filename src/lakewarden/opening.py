@@ -1,0 +1,15 @@
+"""`lakewarden.open`: the package's front door, kept free of heavy imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakewarden.wiring import Warden
+
+
+def open(config: str | None = None, *, verbose: bool = False) -> Warden:
+    """The worker that a configuration describes: what the CLI does, for notebooks, schedulers and writers."""
+    from lakewarden.wiring import open_warden
+
+    return open_warden(config, verbose=verbose)

@@ -1,0 +1,192 @@
+"""From the bytes of many Avro files to Arrow rows, each file proven whole or refused.
+
+Files of one schema are joined and decoded in one call: a decoder's set-up costs milliseconds, which a
+fleet of small manifests would pay for every file. Row counts of the frames say which rows are whose.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, StoreUnavailableError
+from lakewarden.pipeline.avro.container import Container, merge, open_container
+
+Columns = Callable[[Iterable[str]], Mapping[str, str]]
+
+MERGE_BYTES = 64 << 20
+BASE_SECONDS = 20.0
+SECONDS_PER_MB = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows of many files of one schema: `owner` is each row's file, as its index in the request."""
+
+    table: pa.Table
+    owner: NDArray[np.int64]
+
+
+def decode_files(
+    blobs: Sequence[bytes | Exception], columns: Columns
+) -> tuple[list[Decoded], NDArray[np.int64], dict[int, Exception]]:
+    """The rows of all files, each file's row count, and the error of each file that is not whole.
+
+    A file with an error has no rows in the result: a part of a file is never given out.
+    """
+    errors: dict[int, Exception] = {}
+    counts = np.zeros(len(blobs), np.int64)
+    groups: dict[bytes, list[tuple[int, Container]]] = {}
+    for index, blob in enumerate(blobs):
+        try:
+            if isinstance(blob, Exception):
+                raise blob
+            container = open_container(blob)
+            counts[index] = container.rows
+            groups.setdefault(container.schema, []).append((index, container))
+        except (IncompleteManifestError, StoreUnavailableError, OSError) as error:
+            errors[index] = error
+    decoded = []
+    for schema, members in groups.items():
+        for chunk in _chunks(members):
+            decoded += _decode_chunk(schema, chunk, columns, errors)
+    return decoded, counts, errors
+
+
+def _chunks(members: list[tuple[int, Container]]) -> Iterable[list[tuple[int, Container]]]:
+    chunk: list[tuple[int, Container]] = []
+    size = 0
+    for member in members:
+        if chunk and size + len(member[1].body) > MERGE_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(member)
+        size += len(member[1].body)
+    if chunk:
+        yield chunk
+
+
+def _decode_chunk(
+    schema: bytes, members: list[tuple[int, Container]], columns: Columns, errors: dict[int, Exception]
+) -> list[Decoded]:
+    """Decode together; where that fails, one by one, so that only the damaged file is refused."""
+    try:
+        table = _decoder().decode(merge([container for _, container in members]), _wanted(schema, columns))
+        expected = sum(container.rows for _, container in members)
+        if table.num_rows != expected:
+            raise IncompleteManifestError(f"decoded {table.num_rows} rows of {expected}")
+    except IncompleteManifestError as error:
+        if len(members) == 1:
+            errors[members[0][0]] = error
+            return []
+        return [one for member in members for one in _decode_chunk(schema, [member], columns, errors)]
+    owner = np.repeat([index for index, _ in members], [container.rows for _, container in members])
+    return [Decoded(table, owner)]
+
+
+def _wanted(schema: bytes, columns: Columns) -> Mapping[str, str]:
+    try:
+        return columns(field_names(schema))
+    except (ValueError, KeyError, TypeError, LakewardenError) as error:
+        raise IncompleteManifestError(f"a schema that cannot be read ({error})") from error
+
+
+@lru_cache(maxsize=4096)
+def field_names(schema: bytes) -> tuple[str, ...]:
+    """The dotted names of a record schema's fields, nested records included."""
+    return tuple(_names(json.loads(schema), ""))
+
+
+def _names(schema: Any, prefix: str) -> Iterable[str]:
+    for option in schema if isinstance(schema, list) else [schema]:
+        if isinstance(option, dict) and isinstance(option.get("type"), dict | list):
+            yield from _names(option["type"], prefix)
+        if isinstance(option, dict) and option.get("type") == "record":
+            for field in option["fields"]:
+                yield prefix + field["name"]
+                yield from _names(field["type"], f"{prefix}{field['name']}.")
+
+
+class Decoder:
+    """The killable child and its scratch directory; one per worker process."""
+
+    def __init__(self) -> None:
+        shared_memory = "/dev/shm"
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix="lakewarden-avro-", dir=shared_memory if os.access(shared_memory, os.W_OK) else None
+        )
+        self._child: subprocess.Popen[str] | None = None
+
+    def decode(self, data: bytes, columns: Mapping[str, str]) -> pa.Table:
+        """Decode one container. Raises IncompleteManifestError on damage or when time runs out."""
+        source = os.path.join(self._scratch.name, "in.avro")
+        target = os.path.join(self._scratch.name, "out.arrow")
+        with open(source, "wb") as file:
+            file.write(data)
+        request = {"source": source, "target": target, "columns": dict(columns)}
+        answer = self._ask(request, BASE_SECONDS + SECONDS_PER_MB * len(data) / (1 << 20))
+        if "error" in answer:
+            raise IncompleteManifestError(f"the decoder refused it ({answer['error']})")
+        with pa.OSFile(target, "rb") as file:
+            return pa.ipc.open_file(file).read_all()
+
+    def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        child = self._running()
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            child.stdin.write(json.dumps(request) + "\n")
+            child.stdin.flush()
+            with selectors.DefaultSelector() as selector:
+                selector.register(child.stdout, selectors.EVENT_READ)
+                line = child.stdout.readline() if selector.select(seconds) else ""
+        except OSError:
+            line = ""
+        if not line:
+            self.close()
+            raise IncompleteManifestError(f"the decoder gave no answer in {seconds:.0f} s")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._child is None or self._child.poll() is not None:
+            command = [sys.executable, "-m", "lakewarden.pipeline.avro.child"]
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        return self._child
+
+    def start(self) -> None:
+        """Start the child ahead of the first file, so that its imports overlap the reading."""
+        self._running()
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> Decoder:
+    decoder = Decoder()
+    atexit.register(decoder.close)
+    return decoder
+
+
+def warm_up() -> None:
+    """Start this process's decoder."""
+    _decoder().start()

@@ -1,0 +1,102 @@
+"""The columns that travel between pipeline steps, each named once, and the Arrow shapes of the steps."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TABLE = "table_id"  # index of the table in the fleet, stable within one plan
+ROOT = "root_id"
+KEY = "key"  # canonical address
+KIND = "kind"
+MARK = "mark"  # why a key matters: a sum of the MARK_* bits
+SIZE = "size"
+MODIFIED = "modified"
+ETAG = "etag"
+FLAG = "flag"
+
+MARK_LIVE = 1
+MARK_PENDING = 2
+MARK_SEEN = 4  # an earlier plan already called it an orphan
+MARK_NOTE = 8  # not a file: a message from a task to the driver, in place of a key
+
+# One row per manifest list to read.
+LISTS = pa.schema(
+    [
+        (TABLE, pa.int32()),
+        ("format", pa.string()),
+        ("uri", pa.string()),
+        ("soft", pa.bool_()),
+        ("data_files", pa.int64()),
+        ("delete_files", pa.int64()),
+    ]
+)
+# One row per manifest that a list names; `rows` and `live` are null where the list does not say.
+MANIFESTS = pa.schema(
+    [
+        (TABLE, pa.int32()),
+        ("format", pa.string()),
+        ("soft", pa.bool_()),
+        ("path", pa.string()),
+        ("length", pa.int64()),
+        ("rows", pa.int64()),
+        ("live", pa.int64()),
+        ("content", pa.int32()),
+    ]
+)
+# One row per reason why a key matters.
+MARKS = pa.schema([(TABLE, pa.int32()), (KEY, pa.string()), (KIND, pa.int32()), (MARK, pa.int32())])
+
+# One row per listed object.
+LISTED = pa.schema(
+    [
+        (ROOT, pa.int32()),
+        (KEY, pa.string()),
+        (SIZE, pa.int64()),
+        (MODIFIED, pa.timestamp("us", tz="UTC")),
+        (ETAG, pa.string()),
+        (FLAG, pa.string()),
+    ]
+)
+# One row per listed or reachable object, ready to be judged. Live rows carry no key: they are only counted.
+JOINED = pa.schema([*LISTED, (TABLE, pa.int32()), (KIND, pa.int32()), (MARK, pa.int32())])
+
+# One row per fact the driver needs: counts by table, verdict and kind; parts written; notes.
+FACTS = pa.schema(
+    [
+        ("fact", pa.string()),
+        (TABLE, pa.int32()),
+        ("verdict", pa.string()),
+        (KIND, pa.string()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
+# One row per file of a plan, as the Parquet files beside plan.json hold it.
+PLAN_ROWS = pa.schema(
+    [
+        ("uri", pa.string()),
+        ("table", pa.string()),
+        ("verdict", pa.string()),
+        ("reason", pa.string()),
+        (KIND, pa.string()),
+        (SIZE, pa.int64()),
+        (MODIFIED, pa.timestamp("us", tz="UTC")),
+        (ETAG, pa.string()),
+        (ROOT, pa.int32()),
+    ]
+)
+
+
+def ddl(schema: pa.Schema) -> str:
+    """The same shape in Spark's words."""
+    return ", ".join(f"{field.name} {_SPARK_TYPES[str(field.type)]}" for field in schema)
+
+
+_SPARK_TYPES = {
+    "int32": "int",
+    "int64": "bigint",
+    "string": "string",
+    "bool": "boolean",
+    "timestamp[us, tz=UTC]": "timestamp",
+}

@@ -1,0 +1,118 @@
+"""Files that stand for a LIST call or hold rows of ours, read through the stores: Parquet and CSV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from lakewarden.model.ports import Shard
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.names import canonical_column
+from lakewarden.storage.listing import list_shard
+from lakewarden.storage.store import UNLISTABLE
+from lakewarden.storage.stores import Stores
+
+Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+# Names under which inventories call the three columns; the first that is there is taken.
+NAMES = {
+    c.KEY: ("path", "key", "file_path", "uri"),
+    c.SIZE: ("size", "length", "bytes"),
+    c.MODIFIED: ("modified", "last_modified", "modification_time", "last_modified_date"),
+}
+
+
+def read_parquet(stores: Stores, schema: pa.Schema) -> Step:
+    """Addresses in (`uri`), rows of the Parquet files out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for uri in batch.column("uri").to_pylist():
+                file = pq.ParquetFile(pa.BufferReader(stores.get(uri)), page_checksum_verification=True)
+                for rows in file.iter_batches(columns=schema.names):
+                    yield from pa.Table.from_batches([rows]).cast(schema).to_batches()
+
+    return run
+
+
+def read_inventory(stores: Stores) -> Step:
+    """Inventories in (`uri` of a file or directory, `roots` as JSON), LISTED out.
+
+    Only names under the roots are taken, compared with their trailing slash: an inventory of a whole bucket
+    also names the files of everything else in it. An inventory that cannot be read makes its roots unknown.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for uri, text in zip(batch["uri"].to_pylist(), batch["roots"].to_pylist(), strict=True):
+                roots: dict[str, int] = json.loads(text)
+                try:
+                    for rows in _rows(stores, uri):
+                        yield from _listed(rows, roots)
+                except Exception as error:
+                    for prefix, root_id in roots.items():
+                        yield _unreadable(prefix, root_id, f"inventory {uri}: {type(error).__name__}: {error}")
+
+    return run
+
+
+def _rows(stores: Stores, uri: str) -> Iterator[pa.RecordBatch]:
+    files = [uri]
+    if stores.head(uri) is None:
+        files = sorted(key for batch in list_shard(stores, Shard(0, uri.rstrip("/") + "/")) for key in batch[c.KEY].to_pylist())
+        files = [name for name in files if name.endswith((".parquet", ".csv", ".csv.gz"))]
+        if not files:
+            raise FileNotFoundError("no Parquet or CSV file is there")
+    for name in files:
+        data = pa.BufferReader(stores.get(name))
+        if name.endswith(".parquet"):
+            yield from pq.ParquetFile(data, page_checksum_verification=True).iter_batches()
+        else:
+            stream = pa.CompressedInputStream(data, "gzip") if name.endswith(".gz") else data
+            yield from csv.open_csv(stream)
+
+
+def _listed(rows: pa.RecordBatch, roots: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    keys = canonical_column(_named(rows, c.KEY).cast(pa.string()))
+    for prefix, root_id in roots.items():
+        inside = pc.starts_with(keys, prefix)
+        count = pc.sum(inside).as_py() or 0
+        if not count:
+            continue
+        yield pa.record_batch(
+            [
+                pa.repeat(pa.scalar(root_id, pa.int32()), count),
+                keys.filter(inside),
+                _named(rows, c.SIZE).cast(pa.int64()).filter(inside),
+                _instants(_named(rows, c.MODIFIED)).filter(inside),
+                pa.nulls(count, pa.string()),
+                pa.nulls(count, pa.string()),
+            ],
+            schema=c.LISTED,
+        )
+
+
+def _named(rows: pa.RecordBatch, column: str) -> pa.Array:
+    for name in NAMES[column]:
+        if name in rows.schema.names:
+            return rows[name]
+    raise ValueError(f"an inventory needs a column {NAMES[column][0]}; it has {', '.join(rows.schema.names)}")
+
+
+def _instants(values: pa.Array) -> pa.Array:
+    wanted = pa.timestamp("us", tz="UTC")
+    if pa.types.is_timestamp(values.type) and values.type.tz is None:
+        return pc.assume_timezone(values.cast(pa.timestamp("us")), "UTC")
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.int64()).cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(wanted)
+    return values.cast(wanted)
+
+
+def _unreadable(prefix: str, root_id: int, reason: str) -> pa.RecordBatch:
+    row = {c.ROOT: root_id, c.KEY: prefix, c.FLAG: UNLISTABLE + reason[:300]}
+    return pa.RecordBatch.from_pylist([row], schema=c.LISTED)

@@ -1,0 +1,253 @@
+"""What tasks do with Avro: read lists and manifests whole, and say what they name.
+
+These functions run on executors. A file that cannot be proven whole becomes a note for the driver, which
+refuses its table; the task, and the other tables, go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnreadableMetadataError
+from lakewarden.model.ports import Reader
+from lakewarden.model.uri import canonical
+from lakewarden.model.verdict import Kind
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.avro.decode import Decoded, decode_files, warm_up
+from lakewarden.pipeline.cache import CacheWriter
+from lakewarden.pipeline.names import KIND_CODES, canonical_column
+from lakewarden.storage.stores import Stores
+
+FILES_AT_ONCE = 1024
+BYTES_AT_ONCE = 48 << 20
+GUESSED_LIST_BYTES = 16 << 10
+NOTE = "!"
+LIVE_STATUS = 2  # added (1) and existing (0) entries are live, deleted (2) are not
+
+Batches = Iterator[pa.RecordBatch]
+Row = dict[str, Any]
+Errors = dict[int, Exception]
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """What a reading task carries: the stores, each format's reader, where verified rows are cached."""
+
+    stores: Stores
+    readers: Mapping[str, Reader]
+    cache: CacheWriter | None = None
+
+
+def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
+    """LISTS in, MANIFESTS out: what each list names. An error is a row whose path is a note."""
+
+    def run(batches: Batches) -> Batches:
+        for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
+            blobs = task.stores.get_many([canonical(row["uri"]) for row in rows])
+            decoded, _, errors = decode_files(blobs, task.readers[rows[0]["format"]].list_columns)
+            found = [_manifests(rows, part) for part in decoded]
+            _check_totals(rows, found, errors)
+            kept = [_without(errors, table, part.owner) for table, part in zip(found, decoded, strict=True)]
+            notes = _notes(rows, errors, "uri")
+            if task.cache and (note := task.cache.lists(rows, kept)):
+                notes.append((0, note))
+            yield from _together([*(table.select(c.MANIFESTS.names) for table in kept), _noted_manifests(notes)])
+
+    return run
+
+
+def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
+    """MANIFESTS in, MARKS out: each manifest and every live file it names."""
+
+    def run(batches: Batches) -> Batches:
+        for rows in _chunks(batches, lambda row: row["length"] or 0):
+            notes = [(row[c.TABLE], row["path"]) for row in rows if row["path"].startswith(NOTE)]
+            rows = [row for row in rows if not row["path"].startswith(NOTE)]
+            marks = []
+            if rows:
+                blobs = _sized(rows, task.stores.get_many([row["path"] for row in rows]))
+                decoded, counts, errors = decode_files(blobs, task.readers[rows[0]["format"]].manifest_columns)
+                live = [_live_files(rows, part) for part in decoded]
+                _check_counts(rows, counts, live, errors)
+                marks = [_without(errors, table, table["owner"].to_numpy()) for table in live]
+                marks.append(_manifests_themselves(rows, errors))
+                notes += _notes(rows, errors, "path")
+                if task.cache and (note := task.cache.manifests(rows, marks)):
+                    notes.append((0, note))
+            yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
+
+    return run
+
+
+def keys_reached(task: ReadTask, lists: Iterable[Row]) -> Batches:
+    """MARKS of a few lists, read right here: what apply asks when one table has moved. No Spark."""
+    listed = pa.Table.from_pylist(list(lists), schema=c.LISTS)
+    yield from read_manifests(task)(read_lists(task)(iter(listed.to_batches())))
+
+
+def error_note(table_id: int, error: Exception, uri: str) -> str:
+    """A task's word to the driver that a table must be refused."""
+    code = error.code if isinstance(error, LakewardenError) else UnreadableMetadataError.code
+    message = error.message if isinstance(error, LakewardenError) else f"{type(error).__name__}: {error}"
+    return NOTE + json.dumps({"error": code, "table": table_id, "message": f"{uri} {message}"})
+
+
+def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]]:
+    """Rows of one format to read together: few enough to hold their bytes. One row per file, never per entry."""
+    waiting: dict[str, list[Row]] = {}
+    weight = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            if not waiting and not weight:
+                warm_up()
+            waiting.setdefault(row["format"], []).append(row)
+            weight += weigh(row)
+            if len(waiting[row["format"]]) >= FILES_AT_ONCE or weight >= BYTES_AT_ONCE:
+                yield from waiting.values()
+                waiting, weight = {}, 0
+    yield from waiting.values()
+
+
+def _sized(rows: list[Row], blobs: list[bytes | Exception]) -> list[bytes | Exception]:
+    """The bytes, or an error where their number is not the one the list recorded."""
+    return [
+        IncompleteManifestError(f"has {len(blob)} bytes where its list says {row['length']}")
+        if isinstance(blob, bytes) and row["length"] is not None and len(blob) != row["length"]
+        else blob
+        for row, blob in zip(rows, blobs, strict=True)
+    ]
+
+
+def _manifests(rows: list[Row], part: Decoded) -> pa.Table:
+    table, owner = part.table, part.owner
+    added, existing, deleted = (_column(table, n, pa.int64(), None) for n in ("added", "existing", "deleted"))
+    live = pc.add(added, existing)
+    return pa.table(
+        {
+            c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
+            "format": _take(rows, "format", pa.string(), owner),
+            "soft": _take(rows, "soft", pa.bool_(), owner),
+            "path": canonical_column(_column(table, "path", pa.string(), None)),
+            "length": _column(table, "length", pa.int64(), None),
+            "rows": pc.add(live, deleted),
+            "live": live,
+            "content": _column(table, "content", pa.int32(), 0),
+            "owner": pa.array(owner),
+        }
+    )
+
+
+def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> None:
+    """A list cut between two blocks looks healthy; its snapshot's own totals show that manifests are gone."""
+    data, deletes = np.zeros(len(rows)), np.zeros(len(rows))
+    unknown = np.zeros(len(rows))
+    for table in found:
+        owner = table["owner"].to_numpy()
+        counts = pc.fill_null(table["live"], 0).to_numpy()
+        is_data = table["content"].to_numpy() == 0
+        data += np.bincount(owner, weights=counts * is_data, minlength=len(rows))
+        deletes += np.bincount(owner, weights=counts * ~is_data, minlength=len(rows))
+        unknown += np.bincount(owner, weights=pc.is_null(table["live"]).to_numpy(), minlength=len(rows))
+    for index, row in enumerate(rows):
+        for count, expected in ((data[index], row["data_files"]), (deletes[index], row["delete_files"])):
+            if expected is not None and not unknown[index] and count < expected and index not in errors:
+                errors[index] = IncompleteManifestError(
+                    f"names {count:.0f} files where its snapshot's summary says {expected}"
+                )
+
+
+def _live_files(rows: list[Row], part: Decoded) -> pa.Table:
+    alive = pc.less(part.table["status"], LIVE_STATUS).to_numpy()
+    table, owner = part.table.filter(pa.array(alive)), part.owner[alive]
+    is_data = pc.equal(_column(table, "content", pa.int32(), 0), 0)
+    kinds = pc.if_else(is_data, KIND_CODES[Kind.DATA], KIND_CODES[Kind.DELETE]).cast(pa.int32())
+    keys = canonical_column(_column(table, "path", pa.string(), None))
+    return _marked(rows, keys, kinds, owner)
+
+
+def _manifests_themselves(rows: list[Row], errors: Errors) -> pa.Table:
+    whole = np.array([index for index in range(len(rows)) if index not in errors], np.int64)
+    keys = _take(rows, "path", pa.string(), whole)
+    kinds = pa.repeat(pa.scalar(KIND_CODES[Kind.MANIFEST], pa.int32()), len(whole))
+    return _marked(rows, keys, kinds, whole)
+
+
+def _marked(rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.int64]) -> pa.Table:
+    return pa.table(
+        {
+            c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
+            c.KEY: keys,
+            c.KIND: kinds,
+            c.MARK: pa.repeat(pa.scalar(c.MARK_LIVE, pa.int32()), len(keys)),
+            "owner": pa.array(owner),
+        }
+    )
+
+
+def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Table], errors: Errors) -> None:
+    """Every manifest must hold as many entries, and as many live ones, as its list recorded."""
+    alive = np.zeros(len(rows), np.int64)
+    nameless = np.zeros(len(rows), np.int64)
+    for table in live:
+        owner = table["owner"].to_numpy()
+        alive += np.bincount(owner, minlength=len(rows))
+        nameless += np.bincount(owner[pc.is_null(table[c.KEY]).to_numpy()], minlength=len(rows))
+    for index, row in enumerate(rows):
+        if index in errors:
+            continue
+        for count, expected, what in ((counts[index], row["rows"], "entries"), (alive[index], row["live"], "live entries")):
+            if expected is not None and count != expected:
+                errors[index] = IncompleteManifestError(f"has {count} {what} where its list says {expected}")
+        if nameless[index]:
+            errors[index] = IncompleteManifestError("has an entry without a path")
+
+
+def _without(errors: Errors, table: pa.Table, owner: NDArray[np.int64]) -> pa.Table:
+    if not errors:
+        return table
+    return table.filter(pa.array(~np.isin(owner, list(errors))))
+
+
+def _notes(rows: list[Row], errors: Errors, column: str) -> list[tuple[int, str]]:
+    """A note per damaged file. A soft one that is simply gone protects nothing any more: no note."""
+    return [
+        (rows[index][c.TABLE], error_note(rows[index][c.TABLE], error, rows[index][column]))
+        for index, error in errors.items()
+        if not (rows[index]["soft"] and isinstance(error, FileNotFoundError))
+    ]
+
+
+def _take(rows: list[Row], column: str, kind: pa.DataType, owner: NDArray[np.int64]) -> pa.Array:
+    return pa.array([row[column] for row in rows], kind).take(pa.array(owner))
+
+
+def _column(table: pa.Table, name: str, kind: pa.DataType, default: int | None) -> pa.Array:
+    if name not in table.column_names:
+        return pa.repeat(pa.scalar(default, kind), table.num_rows)
+    array = pa.chunked_array(table[name]).cast(kind).combine_chunks()
+    return array if default is None else pc.fill_null(array, default)
+
+
+def _noted_manifests(notes: list[tuple[int, str]]) -> pa.Table:
+    blank = {name: None for name in c.MANIFESTS.names}
+    rows = [blank | {c.TABLE: table_id, "path": note, "soft": False, "format": ""} for table_id, note in notes]
+    return pa.Table.from_pylist(rows, schema=c.MANIFESTS)
+
+
+def _noted_marks(notes: list[tuple[int, str]]) -> pa.Table:
+    other = KIND_CODES[Kind.OTHER]
+    rows = [{c.TABLE: table_id, c.KEY: note, c.KIND: other, c.MARK: c.MARK_NOTE} for table_id, note in notes]
+    return pa.Table.from_pylist(rows, schema=c.MARKS)
+
+
+def _together(tables: list[pa.Table]) -> Batches:
+    """One batch for many small tables: each batch that crosses to the JVM costs more than its rows."""
+    yield from pa.concat_tables(tables).combine_chunks().to_batches()

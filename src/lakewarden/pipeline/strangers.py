@@ -1,0 +1,40 @@
+"""Unknown metadata files, opened on executors: a table of ten thousand old versions must not pass the driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.verdicts import METADATA_JSON
+
+# Judges one file: (address, table's name) -> a finding worth telling the driver, or None.
+Recognise = Callable[[str, str], dict[str, Any] | None]
+FINDINGS = pa.schema([("uri", pa.string()), ("table", pa.string()), (c.ROOT, pa.int32()), ("finding", pa.string())])
+OPEN_AT_ONCE = 16
+
+
+def unknown_metadata(rows: DataFrame) -> DataFrame:
+    """PLAN_ROWS in: the metadata files among them that nothing reaches."""
+    return rows.where((F.col("verdict") != "live") & F.col("uri").rlike(METADATA_JSON))
+
+
+def findings(rows: DataFrame, recognise: Recognise) -> list[dict[str, Any]]:
+    """What is worth knowing of these files: one small row for each that is not simply old."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ThreadPoolExecutor(OPEN_AT_ONCE) as pool:
+            for batch in batches:
+                asked = batch.to_pylist()
+                answers = pool.map(lambda row: recognise(row["uri"], row["table"]), asked)
+                told = [{**row, "finding": json.dumps(found)} for row, found in zip(asked, answers, strict=True) if found]
+                yield from pa.Table.from_pylist(told, schema=FINDINGS).to_batches()
+
+    told = rows.select("uri", "table", c.ROOT).mapInArrow(run, c.ddl(FINDINGS)).collect()
+    return [{"uri": row.uri, "table": row.table, "root_id": row.root_id, **json.loads(row.finding)} for row in told]

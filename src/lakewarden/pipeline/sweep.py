@@ -1,0 +1,173 @@
+"""One Spark job over the whole fleet: list, read metadata, join, judge, write the plan's files.
+
+Tables are a column. The number of stages does not grow with the number of tables, and nothing that grows
+with the lake comes back to the driver: only counts, names of written files, and notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakewarden.model.ports import Shard
+from lakewarden.model.roots import Root
+from lakewarden.model.verdict import Kind
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.cache import LIST_CACHE, MANIFEST_CACHE
+from lakewarden.pipeline.columns import ddl
+from lakewarden.pipeline.inventory import read_inventory, read_parquet
+from lakewarden.pipeline.listing import list_shards, shards_table
+from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.parts import PartTask, judge_and_write
+from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.verdicts import STREAMING
+
+FEW_ROOTS = 64
+
+
+@dataclass(frozen=True)
+class Cached:
+    """Addresses of the cache files that may be used, by kind."""
+
+    lists: Sequence[str] = ()
+    manifests: Sequence[str] = ()
+
+
+def listing(spark: SparkSession, shards: list[Shard], read: ReadTask) -> DataFrame:
+    """LISTED: one row per object under the shards."""
+    return _local(spark, shards_table(shards)).mapInArrow(list_shards(read.stores), ddl(c.LISTED))
+
+
+def reached(spark: SparkSession, lists: pa.Table, named: pa.Table, read: ReadTask, cached: Cached) -> DataFrame:
+    """MARKS: one row per reason to keep a file. `lists` is LISTS, `named` is MARKS that metadata itself names."""
+    marks = _local(spark, named)
+    if lists.num_rows:
+        marks = marks.unionByName(files_of(spark, manifests_of(spark, lists, read, cached), read, cached))
+    return marks
+
+
+def manifests_of(spark: SparkSession, lists: pa.Table, read: ReadTask, cached: Cached) -> DataFrame:
+    """MANIFESTS: each manifest once, needed for certain if any list that is not soft names it."""
+    wanted = _local(spark, lists)
+    unread = wanted
+    parts = []
+    if cached.lists:
+        known = stored(spark, cached.lists, LIST_CACHE, read)
+        parts.append(wanted.drop("data_files", "delete_files").join(known, "uri").select(*c.MANIFESTS.names))
+        unread = wanted.join(known.select("uri").distinct(), "uri", "left_anti").select(*c.LISTS.names)
+    parts.append(unread.mapInArrow(read_lists(read), ddl(c.MANIFESTS)))
+    keys = ["path", "length", "rows", "live", "content", c.TABLE, "format"]
+    return _union(parts).groupBy(*keys).agg(F.min("soft").alias("soft")).select(*c.MANIFESTS.names)
+
+
+def files_of(spark: SparkSession, manifests: DataFrame, read: ReadTask, cached: Cached) -> DataFrame:
+    """MARKS of manifests and the live files they name: proven rows from the cache, the others read now."""
+    unread, parts = manifests, []
+    if cached.manifests:
+        manifests = manifests.persist()
+        known = stored(spark, cached.manifests, MANIFEST_CACHE, read)
+        hits = manifests.select(c.TABLE, "path", "length").join(known, ["path", "length"])
+        parts.append(hits.withColumn(c.MARK, F.lit(c.MARK_LIVE)).select(*c.MARKS.names))
+        proven = known.where(F.col(c.KIND) == KIND_CODES[Kind.MANIFEST]).select("path", "length")
+        unread = manifests.join(proven, ["path", "length"], "left_anti").select(*c.MANIFESTS.names)
+    parts.append(unread.mapInArrow(read_manifests(read), ddl(c.MARKS)))
+    return _union(parts)
+
+
+def facts(listed: DataFrame, marks: DataFrame, part: PartTask) -> pa.Table:
+    """Join, judge and write: FACTS comes back, PLAN_ROWS lie in the plan's directory."""
+    if len(part.prefixes) <= FEW_ROOTS:
+        # Most of a fleet's live files lie outside the few roots that a narrow selection sweeps.
+        under = F.col(c.KEY).startswith(NOTE)
+        for prefix in part.prefixes:
+            under = under | F.col(c.KEY).startswith(prefix)
+        marks = marks.where(under)
+    needed = marks.groupBy(c.KEY).agg(
+        F.min(c.TABLE).alias(c.TABLE), F.min(c.KIND).alias(c.KIND), F.bit_or(c.MARK).alias(c.MARK)
+    )
+    joined = listed.join(needed, c.KEY, "full_outer")
+    live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
+    # A live row is only counted, so its name does not have to travel any further.
+    counted = [F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names]
+    return joined.select(*counted).mapInArrow(judge_and_write(part), ddl(c.FACTS)).toArrow()
+
+
+def stored(spark: SparkSession, uris: Sequence[str], schema: pa.Schema, read: ReadTask) -> DataFrame:
+    """Rows of Parquet files of ours. Spark reads local ones itself; others go through the stores, which have the keys."""
+    if all(uri.startswith("file://") for uri in uris) and spark.sparkContext.master.startswith("local"):
+        return spark.read.schema(ddl(schema)).parquet(*(uri.replace("%", "%25") for uri in uris)).select(*schema.names)
+    files = _local(spark, pa.table({"uri": pa.array(uris, pa.string())}))
+    return files.mapInArrow(read_parquet(read.stores, schema), ddl(schema))
+
+
+def listed_in(spark: SparkSession, parts: Sequence[str], read: ReadTask) -> DataFrame:
+    """LISTED again, from the rows of a plan's files: what a second look judges anew."""
+    rows = stored(spark, parts, c.PLAN_ROWS, read).withColumnRenamed("uri", c.KEY)
+    flag = F.when(F.col("reason") == "not an ordinary file", F.col("reason"))
+    return rows.withColumn(c.FLAG, flag).select(*c.LISTED.names)
+
+
+def seen(spark: SparkSession, parts: Sequence[str], read: ReadTask) -> DataFrame:
+    """MARKS of the files that an earlier plan called orphans, or would have but for a second sighting."""
+    rows = stored(spark, parts, c.PLAN_ROWS, read).where(F.col("verdict").isin("orphan", "unconfirmed"))
+    return _marked(rows.withColumnRenamed("uri", c.KEY), c.MARK_SEEN)
+
+
+def writer_files(spark: SparkSession, parts: Sequence[str], read: ReadTask, numbers: Mapping[str, int]) -> DataFrame:
+    """MARKS of manifests that streaming writers have written and not committed, and of the files they name.
+
+    No list records their length, so only their frames prove them whole; a damaged one refuses its table.
+    """
+    rows = stored(spark, parts, c.PLAN_ROWS, read).where((F.col("reason") == STREAMING) & F.col("uri").endswith(".avro"))
+    number = F.create_map(*(F.lit(part) for item in numbers.items() for part in item))
+    unknown = F.lit(None).cast("bigint")
+    manifests = rows.select(
+        F.element_at(number, F.col("table")).cast("int").alias(c.TABLE),
+        F.lit("iceberg").alias("format"),
+        F.lit(True).alias("soft"),
+        F.col("uri").alias("path"),
+        unknown.alias("length"),
+        unknown.alias("rows"),
+        unknown.alias("live"),
+        F.lit(0).alias("content"),
+    )
+    return manifests.mapInArrow(read_manifests(replace(read, cache=None)), ddl(c.MARKS))
+
+
+def pending(spark: SparkSession, uris: Iterator[list[str]]) -> DataFrame:
+    """MARKS of the files that an expiry released."""
+    keys = [uri for page in uris for uri in page]
+    return _marked(_local(spark, pa.table({c.KEY: pa.array(keys, pa.string())})), c.MARK_PENDING)
+
+
+def inventory(spark: SparkSession, inventories: Sequence[tuple[str, Sequence[Root]]], read: ReadTask) -> DataFrame:
+    """LISTED from inventories (path, size, modified) in place of LIST calls."""
+    rows = [{"uri": uri, "roots": json.dumps({root.prefix: root.id for root in roots})} for uri, roots in inventories]
+    files = pa.Table.from_pylist(rows, schema=pa.schema([("uri", pa.string()), ("roots", pa.string())]))
+    return _local(spark, files).mapInArrow(read_inventory(read.stores), ddl(c.LISTED))
+
+
+def _marked(rows: DataFrame, mark: int) -> DataFrame:
+    constant = {c.TABLE: 0, c.KIND: KIND_CODES[Kind.OTHER], c.MARK: mark}
+    for name, value in constant.items():
+        rows = rows.withColumn(name, F.lit(value).cast("int"))
+    return rows.select(*c.MARKS.names)
+
+
+def _local(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A small table of the driver's as a DataFrame, one slice a core."""
+    if table.num_rows:
+        return spark.createDataFrame(table)
+    return spark.createDataFrame([], ddl(table.schema))
+
+
+def _union(parts: list[DataFrame]) -> DataFrame:
+    first, *rest = parts
+    for part in rest:
+        first = first.unionByName(part)
+    return first

@@ -1,0 +1,150 @@
+"""The configuration as a whole: the sections, and the contradictions between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lakewarden.model.policy import Job
+from lakewarden.model.redaction import redact
+from lakewarden.model.uri import FileUri
+from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
+from lakewarden.settings.sections import (
+    CatalogSection,
+    JobSection,
+    OrphanCleanup,
+    Section,
+    Spark,
+    State,
+    Worker,
+    without_effect,
+)
+
+
+class Jobs(Section):
+    """One section a job, each of them optional: what an override may hold."""
+
+    orphan_cleanup: OrphanCleanup = Field(default_factory=OrphanCleanup)
+    snapshot_expiry: JobSection = Field(default_factory=JobSection)
+    physical_deletion: JobSection = Field(default_factory=JobSection)
+    partition_expiry: JobSection = Field(default_factory=JobSection)
+    tier_handoff: JobSection = Field(default_factory=JobSection)
+    compaction: JobSection = Field(default_factory=JobSection)
+    manifest_rewrite: JobSection = Field(default_factory=JobSection)
+    stale_branches: JobSection = Field(default_factory=JobSection)
+    history: JobSection = Field(default_factory=JobSection)
+    lineage_check: JobSection = Field(default_factory=JobSection)
+
+    def given(self, section: str) -> JobSection | None:
+        """The section, if its user wrote it."""
+        return getattr(self, section) if section in self.model_fields_set else None
+
+
+class Override(Jobs):
+    """Values for the tables whose identifier matches."""
+
+    match: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Override:
+        sections = self.model_fields_set - {"match"}
+        if not sections:
+            raise ValueError("has a match and no section, so it changes nothing")
+        for name in sections:
+            section: JobSection = getattr(self, name)
+            if wide := section.section_only & section.model_fields_set:
+                raise ValueError(f"cannot set {name}.{min(wide)}: it belongs to the whole fleet, in [{name}]")
+        return self
+
+
+class Settings(BaseSettings, Jobs):
+    """Everything a user writes. Made by `load_settings`, which turns every mistake into a ConfigError."""
+
+    model_config = SettingsConfigDict(extra="forbid", strict=True, frozen=True)
+
+    worker: Worker = Field(default_factory=Worker)
+    state: State = Field(default_factory=State)
+    spark: Spark = Field(default_factory=Spark)
+    catalogs: dict[str, CatalogSection] = Field(default_factory=dict)
+    storage: dict[str, dict[str, object]] = Field(default_factory=dict)
+    overrides: list[Override] = Field(default_factory=list)
+
+    # Which file and which environment variables the values came from; filled by load_settings.
+    _file: str = PrivateAttr(default="lakewarden.toml")
+    _variables: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Settings({redact(self.model_dump())})"
+
+    __str__ = __repr__
+
+    @field_validator("storage")
+    @classmethod
+    def _one_spelling_a_store(cls, storage: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+        seen: dict[str, str] = {}
+        for prefix in storage:
+            if "://" not in prefix:
+                raise ValueError(f'"{prefix}" is not a prefix such as "s3://bucket"')
+            spelling = FileUri.parse(prefix).as_prefix()
+            if spelling in seen:
+                raise ValueError(f'"{seen[spelling]}" and "{prefix}" are the same store; keep one')
+            seen[spelling] = prefix
+        return storage
+
+    @field_validator("catalogs")
+    @classmethod
+    def _plain_names(cls, catalogs: dict[str, CatalogSection]) -> dict[str, CatalogSection]:
+        for name in catalogs:
+            if not name or "." in name:
+                raise ValueError(f'"{name}" cannot name a catalog: identifiers are catalog.namespace.table')
+        return catalogs
+
+    @model_validator(mode="after")
+    def _whole(self) -> Settings:
+        if self.state.database == "sqlite" and self.state.local_path is None:
+            raise ValueError(
+                "state.database must be given when state.location is not on local disk; "
+                'allowed: "sqlite:///path/to/file.db", "postgresql://…"'
+            )
+        if self.orphan_cleanup.below_floor():
+            raise ValueError(
+                f"orphan_cleanup.grace_period_hours = {self.orphan_cleanup.grace_period_hours} is below the floor "
+                "of 24: files of writers that have not committed yet would be deleted"
+            )
+        return self
+
+    def job(self, job: Job | str) -> JobSection:
+        """The job's own section, before overrides."""
+        section: JobSection = getattr(self, Job(job).section)
+        return section
+
+    def warnings(self) -> list[str]:
+        """What was accepted and has no effect."""
+        found = [w for job in Job for w in without_effect(job.section, self.job(job))]
+        for override in self.overrides:
+            for job in Job:
+                if (given := override.given(job.section)) is not None:
+                    found += [f"overrides {override.match!r}: {w}" for w in without_effect(job.section, given)]
+        return found
+
+    def policy_for(
+        self,
+        job: Job | str,
+        identifier: str,
+        table_properties: Mapping[str, str],
+        *,
+        uuid: str = "",
+        unsafe_short_grace: Collection[str] = (),
+    ) -> PolicyInEffect:
+        """The job's values for one table and where each comes from. A bad table property refuses that table only."""
+        section = Job(job).section
+        named = ((o.match, o.given(section)) for o in self.overrides)
+        return resolve(
+            Scope(section, self.job(job), self._file, self._variables),
+            [(match, given) for match, given in named if given is not None],
+            identifier,
+            table_properties,
+            short_grace_allowed=bool(uuid) and uuid in unsafe_short_grace,
+        )

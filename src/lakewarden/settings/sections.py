@@ -1,0 +1,166 @@
+"""The sections of the configuration file, key by key."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from lakewarden.model.policy import FLOORS, Job
+from lakewarden.model.redaction import redact
+from lakewarden.model.uri import SCHEME_CLASSES, FileUri
+
+_CRON_FIELD = re.compile(r"^[0-9A-Za-z*/,\-]+$")
+
+
+class Section(BaseModel):
+    """Strict: a string is not a number, and a key nobody knows is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({redact(self.model_dump())})"
+
+    __str__ = __repr__
+
+
+def flat(value: Any) -> Any:
+    """Dotted names as users mean them: TOML reads an unquoted `a.b = 1` as a table in a table."""
+    if not isinstance(value, dict):
+        return value
+    names: dict[str, Any] = {}
+    for key, item in value.items():
+        inner = flat(item)
+        names.update({f"{key}.{k}": v for k, v in inner.items()} if isinstance(inner, dict) else {key: inner})
+    return names
+
+
+Scalar = str | bool | int | float
+Properties = Annotated[dict[str, Scalar], BeforeValidator(flat)]
+
+
+class Worker(Section):
+    id: str = Field(default_factory=socket.gethostname, min_length=1)
+
+
+class State(Section):
+    location: str = Field(default_factory=lambda: Path.cwd().joinpath(".lakewarden").as_uri())
+    database: str = "sqlite"
+
+    @field_validator("location")
+    @classmethod
+    def _absolute(cls, text: str) -> str:
+        # A relative place would move with the directory a command is started in, and two commands of one
+        # deployment would not see each other's leases.
+        if not text.startswith("/") and "://" not in text:
+            raise ValueError(
+                "must be an absolute path or an address such as file:///var/lib/lakewarden or s3://bucket/state"
+            )
+        if text.startswith("/"):
+            return f"file://{text}"
+        try:
+            uri = FileUri.parse(text)
+        except ValueError:
+            raise ValueError("is not an address; write file:///path or s3://bucket/prefix") from None
+        if uri.scheme not in SCHEME_CLASSES.values():
+            raise ValueError(f"has a scheme nobody knows; allowed: {', '.join(sorted(set(SCHEME_CLASSES.values())))}")
+        return text
+
+    @field_validator("database")
+    @classmethod
+    def _known_database(cls, text: str) -> str:
+        known = text == "sqlite" or text.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://"))
+        if not known:
+            raise ValueError('allowed: "sqlite", "sqlite:///path/to/file.db", "postgresql://…"')
+        return text
+
+    @property
+    def local_path(self) -> Path | None:
+        """The directory of a state location on this machine's disk."""
+        uri = FileUri.parse(self.location)
+        return Path("/" + uri.key) if uri.scheme == "file" else None
+
+    @property
+    def database_url(self) -> str:
+        """The address for the database driver, with "sqlite" spelled out."""
+        if self.database != "sqlite":
+            return self.database
+        return f"sqlite:///{self.local_path}/lakewarden.db"
+
+
+class Spark(Section):
+    master: str = "local[*]"
+    conf: Properties = Field(default_factory=dict)
+
+    @property
+    def conf_strings(self) -> dict[str, str]:
+        """Spark's own spelling: everything is text, and truth is lower case."""
+        return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in self.conf.items()}
+
+
+class CatalogSection(Section):
+    format: Literal["iceberg", "paimon"]
+    properties: Properties = Field(default_factory=dict)
+
+
+class JobSection(Section):
+    """What every job has. `dry_run` stops `run` and the schedule after the plan."""
+
+    section_only: ClassVar[frozenset[str]] = frozenset()
+
+    enabled: bool = False
+    dry_run: bool = True
+    cron: str | None = None
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, text: str | None) -> str | None:
+        fields = text.split() if text is not None else ["*"] * 5
+        if len(fields) != 5 or not all(_CRON_FIELD.match(field) for field in fields):
+            raise ValueError('must have five fields: minute hour day month weekday, such as "0 6 * * *"')
+        return text
+
+
+class OrphanCleanup(JobSection):
+    section_only: ClassVar[frozenset[str]] = frozenset({"inventory"})
+
+    cron: str | None = "0 6 * * *"
+    grace_period_hours: int = Field(default=168, ge=0, le=24 * 3650)
+    cleanup_interval_hours: int = Field(default=24, ge=1)
+    batch_size: int = Field(default=1000, ge=1, le=100_000)
+    max_concurrent_deletions: int = Field(default=10, ge=1, le=1000)
+    rate_limit_ms: int = Field(default=100, ge=0, le=60_000)
+    delete_mode: Literal["remove", "quarantine"] = "remove"
+    quarantine_days: int = Field(default=7, ge=1, le=3650)
+    confirmations: int = Field(default=2, ge=1, le=10)
+    confirmation_margin_hours: int = Field(default=4, ge=0, le=24 * 365)
+    max_orphan_share: float = Field(default=0.25, ge=0, le=1)
+    max_orphans: int = Field(default=1_000_000, ge=1)
+    revalidate_before_delete: bool = True
+    max_snapshot_age_hours: int = Field(default=720, ge=0)
+    inventory: dict[str, str] = Field(default_factory=dict)
+
+    def below_floor(self) -> bool:
+        return self.grace_period_hours * 3600 < FLOORS.grace.total_seconds()
+
+
+SECTIONS: dict[str, type[JobSection]] = {
+    job.section: OrphanCleanup if job is Job.ORPHAN_CLEANUP else JobSection for job in Job
+}
+
+
+def without_effect(section: str, given: JobSection) -> list[str]:
+    """Warnings for keys that are accepted and change nothing: safety is not a switch."""
+    if not isinstance(given, OrphanCleanup):
+        return []
+    warnings = []
+    if not given.revalidate_before_delete:
+        warnings.append(f"{section}.revalidate_before_delete = false has no effect: every batch is validated again")
+    if "max_snapshot_age_hours" in given.model_fields_set:
+        warnings.append(
+            f"{section}.max_snapshot_age_hours has no effect: every snapshot protects its files, whatever its age"
+        )
+    return warnings

@@ -1,0 +1,300 @@
+"""Object stores (S3, GCS, Azure, memory) through obstore; boto3 only for the calls it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import obstore
+import pyarrow as pa
+import pyarrow.compute as pc
+import tenacity
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PreconditionError
+
+from lakewarden.model.errors import StoreUnavailableError
+from lakewarden.model.ports import Stat
+from lakewarden.storage.s3 import S3Calls
+from lakewarden.storage.store import (
+    DUPLICATE,
+    LISTING_SCHEMA,
+    MARKER,
+    Ambiguous,
+    Children,
+    Conflict,
+    unavailable,
+    unsafe_key,
+)
+
+CONCURRENCY = 16
+LIST_CHUNK = 10_000
+_ONE_COPY_LIMIT = 5 << 30
+_CREATE_TRIES = 3
+_PART = 16 << 20
+T = TypeVar("T")
+
+_transient = tenacity.retry(
+    retry=tenacity.retry_if_exception_type(GenericError),
+    stop=tenacity.stop_after_attempt(2),
+    wait=tenacity.wait_random_exponential(multiplier=0.2, max=2),
+    reraise=True,
+)
+
+
+class ObjectStore:
+    """One bucket. `once` is the same bucket without retries, for writes that must not be repeated blindly."""
+
+    def __init__(
+        self, scheme: str, bucket: str, client: Any, once: Any | None = None, options: Mapping[str, str] | None = None
+    ) -> None:
+        self.scheme = scheme
+        self.bucket = bucket
+        self.client = client
+        self._once = once or client
+        self.s3 = S3Calls(bucket, options or {}) if scheme == "s3" else None
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self._address('')!r})"
+
+    def get(self, key: str) -> bytes:
+        return self._call(key, "reading", lambda: bytes(obstore.get(self.client, key).bytes()))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        if length <= 0:
+            return b""
+
+        def read() -> bytes:
+            return bytes(obstore.get_range(self.client, key, start=start, length=length))
+
+        return self._call(key, "reading", read)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | Exception]:
+        return _each(self.get, keys)
+
+    def head(self, key: str) -> Stat | None:
+        try:
+            found = self._call(key, "looking at", lambda: obstore.head(self.client, key))
+        except FileNotFoundError:
+            return None
+        return Stat(key, found["size"], found["last_modified"], found["e_tag"])
+
+    def head_many(self, keys: Sequence[str]) -> list[Stat | Exception | None]:
+        return _each(self.head, keys)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._call(key, "writing", lambda: obstore.put(self.client, key, data))
+
+    def put_stream(self, key: str, pieces: Iterator[bytes]) -> None:
+        # The pieces are drawn here, not by obstore: one that comes from another store's call inside its
+        # runtime would panic. A failure leaves an unfinished upload, never a short object.
+        self._check(key)
+        try:
+            writer = obstore.open_writer(self.client, key, buffer_size=_PART)
+            for piece in pieces:
+                writer.write(piece)
+            writer.close()
+        except (BaseError, OSError) as error:
+            raise unavailable(error, f"writing {self._address(key)}") from error
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Create-only. A failed try is looked at before the next: our own late write must not read as another's."""
+        self._check(key)
+        unsure: Exception | None = None
+        for _ in range(_CREATE_TRIES):
+            try:
+                obstore.put(self._once, key, data, mode="create")
+                return True
+            except AlreadyExistsError as error:
+                held = self._peek(key)
+                if held is None:
+                    unsure = error  # a 409 that wrote nothing reads as "already exists"
+                    continue
+                if unsure is None or held != data:
+                    return False
+                raise Ambiguous(f"{self._address(key)} holds what we tried to create after a failed try") from error
+            except (BaseError, OSError) as error:
+                held = self._peek(key)
+                if held == data:
+                    raise Ambiguous(f"{self._address(key)} may have been created by us: {error}") from error
+                if held is not None:
+                    return False
+                unsure = error
+        assert unsure is not None
+        raise Ambiguous(f"creating {self._address(key)} failed: {unavailable(unsure, 'the write').message}") from unsure
+
+    def read_tagged(self, key: str) -> tuple[bytes, str] | None:
+        """The bytes together with the tag that a swap needs; None if absent."""
+
+        def read() -> tuple[bytes, str]:
+            answer = obstore.get(self.client, key)
+            return bytes(answer.bytes()), answer.meta["e_tag"] or ""
+
+        try:
+            return self._call(key, "reading", read)
+        except FileNotFoundError:
+            return None
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> str:
+        """Write if the object still has `tag` (None: is absent). Conflict, or Ambiguous if it cannot be known."""
+        self._check(key)
+        try:
+            mode: Any = "create" if tag is None else {"e_tag": tag}
+            return obstore.put(self._once, key, data, mode=mode)["e_tag"] or ""
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
+            raise Conflict(self._address(key)) from error
+        except (BaseError, OSError) as error:
+            text = unavailable(error, f"writing {self._address(key)}").message
+            raise Ambiguous(f"{text}; it is not known whether it was written") from error
+
+    def list(
+        self, prefix_key: str, *, after: str | None = None, until: str | None = None, direct: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        prefix = prefix_key.strip("/")
+        try:
+            for found in self._pages(prefix, after, direct):
+                batch = self._rows(found, f"{prefix}/" if prefix else "", after, until)
+                if batch.num_rows:
+                    yield batch
+                if until is not None and found.num_rows and found["path"][-1].as_py() > until:
+                    return
+        except FileNotFoundError:
+            raise
+        except (BaseError, OSError, ValueError) as error:
+            raise unavailable(error, f"listing {self._address(prefix)}") from error
+
+    def children(self, prefix_key: str) -> Children:
+        prefix = prefix_key.strip("/")
+        if self.s3 is not None:
+            return self.s3.children(f"{prefix}/" if prefix else "")
+        try:
+            answer = obstore.list_with_delimiter(self.client, prefix or None)
+        except (BaseError, OSError, ValueError) as error:
+            raise unavailable(error, f"listing {self._address(prefix)}") from error
+        return [f"{path}/" for path in answer["common_prefixes"]], False
+
+    def first_after(self, prefix_key: str, after: str) -> str | None:
+        prefix = prefix_key.strip("/")
+        if self.s3 is not None:
+            return self.s3.first_after(f"{prefix}/" if prefix else "", after)
+        start = len(self._address(""))
+        for batch in self.list(prefix_key, after=after):
+            return str(batch["key"][0].as_py()[start:])
+        return None
+
+    def copy(self, src_key: str, dst_key: str) -> None:
+        self._check(dst_key)
+        found = self.head(src_key)
+        if found is None:
+            raise FileNotFoundError(self._address(src_key))
+        if self.s3 is not None and found.size >= _ONE_COPY_LIMIT:
+            self.s3.copy_large(src_key, dst_key)
+            return
+        self._call(src_key, "copying", lambda: obstore.copy(self.client, src_key, dst_key))
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        answer = self._call(key, "reading", lambda: obstore.get(self.client, key))
+        try:
+            for piece in answer.stream(min_chunk_size=8 << 20):
+                yield bytes(piece)
+        except (BaseError, OSError) as error:
+            raise unavailable(error, f"reading {self._address(key)}") from error
+
+    def versioned(self) -> bool:
+        return bool(self.s3.versioning()) if self.s3 is not None else False
+
+    def exists_root(self) -> bool:
+        if self.s3 is not None:
+            return self.s3.exists()
+        try:
+            next(iter(obstore.list(self.client, chunk_size=1)), None)
+        except FileNotFoundError:
+            return False
+        except (BaseError, OSError, ValueError) as error:
+            raise unavailable(error, f"looking for {self._address('')}") from error
+        return True
+
+    def _pages(self, prefix: str, after: str | None, direct: bool) -> Iterator[pa.RecordBatch]:
+        if direct:
+            answer = obstore.list_with_delimiter(self.client, prefix or None, return_arrow=True)
+            yield from pa.table(answer["objects"]).combine_chunks().to_batches()
+            return
+        # The offset is a hint that saves pages: obstore may normalise it, so the rows are filtered as well.
+        # One that names the directory itself makes some servers skip all of it, so such a hint is not given.
+        inside = after is not None and len(after) > len(prefix) + 1 and after.startswith(f"{prefix}/")
+        offset = after if inside and unsafe_key(after or "") is None else None
+        for found in obstore.list(self.client, prefix or None, offset=offset, chunk_size=LIST_CHUNK, return_arrow=True):
+            yield pa.record_batch(found)
+
+    def _rows(self, found: pa.RecordBatch, prefix: str, after: str | None, until: str | None) -> pa.RecordBatch:
+        # A directory marker of the listed directory itself comes back as the directory's name.
+        keep = pc.starts_with(found["path"], prefix)
+        flag = _flags(found)
+        if after is not None:
+            keep = pc.and_(keep, pc.greater(found["path"], after))
+        if until is not None:
+            keep = pc.and_(keep, pc.less_equal(found["path"], until))
+        columns = [
+            pc.binary_join_element_wise(pa.scalar(self._address("")), found["path"].cast(pa.string()), ""),
+            found["size"].cast(pa.int64()),
+            found["last_modified"].cast(pa.timestamp("us", tz="UTC")),
+            found["e_tag"].cast(pa.string()),
+            flag,
+        ]
+        return pa.record_batch(columns, schema=LISTING_SCHEMA).filter(keep)
+
+    def _call(self, key: str, verb: str, call: Callable[[], T]) -> T:
+        self._check(key)
+        try:
+            return _transient(call)()
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"no such object: {self._address(key)}") from error
+        except (BaseError, OSError, ValueError, NotImplementedError) as error:
+            raise unavailable(error, f"{verb} {self._address(key)}") from error
+
+    def _peek(self, key: str) -> bytes | None:
+        try:
+            return self.get(key)
+        except FileNotFoundError:
+            return None
+        except StoreUnavailableError as error:
+            raise Ambiguous(f"{self._address(key)} cannot be read back: {error.message}") from error
+
+    def _check(self, key: str) -> None:
+        reason = unsafe_key(key)
+        if reason is not None:
+            raise StoreUnavailableError(f"the key {key!r} cannot be addressed exactly: {reason}")
+
+    def _address(self, key: str) -> str:
+        return f"{self.scheme}://{self.bucket}/{key}"
+
+
+def _flags(found: pa.RecordBatch) -> pa.Array:
+    """`marker` or `duplicate` where a listed name may stand for another object, else null.
+
+    obstore drops a trailing slash: the marker `t/z/` is listed as `t/z`. Anything empty, and any name
+    that is also a directory here, is therefore never taken for a file.
+    """
+    path = found["path"].cast(pa.string())
+    if not len(path):
+        return pa.nulls(0, pa.string())
+    parents = pc.unique(pc.replace_substring_regex(path, pattern="/[^/]*$", replacement=""))
+    counts = path.value_counts()
+    twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
+    marker = pc.or_(pc.equal(found["size"], 0), pc.is_in(path, value_set=parents))
+    nothing = pa.scalar(None, pa.string())
+    return pc.if_else(
+        pc.is_in(path, value_set=twice), pa.scalar(DUPLICATE), pc.if_else(marker, pa.scalar(MARKER), nothing)
+    ).cast(pa.string())
+
+
+def _each(call: Callable[[str], Any], keys: Sequence[str]) -> list[Any]:
+    def one(key: str) -> Any:
+        try:
+            return call(key)
+        except (FileNotFoundError, StoreUnavailableError) as error:
+            return error
+
+    if len(keys) < 2:
+        return [one(key) for key in keys]
+    with ThreadPoolExecutor(min(CONCURRENCY, len(keys))) as pool:
+        return list(pool.map(one, keys))

@@ -1,0 +1,238 @@
+"""Local disk, on `os` alone: no link is followed, every name is taken as it is stored."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from lakewarden.model.errors import StoreUnavailableError
+from lakewarden.model.ports import Stat
+from lakewarden.storage.scratch import drop_temporary, temporary_name
+from lakewarden.storage.store import Ambiguous, Children, unavailable, unsafe_key
+from lakewarden.storage.walk import walk
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PIECE = 8 << 20
+
+
+def etag_of(found: os.stat_result) -> str:
+    """Inode, modification time and size: it changes whenever the file is written or replaced."""
+    return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+
+
+def modified_of(found: os.stat_result) -> datetime:
+    """The modification time, exact to the microsecond (a float would round it)."""
+    return _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)
+
+
+class LocalDisk:
+    """The file system below `mount`. Keys are absolute paths without their leading slash."""
+
+    scheme = "file"
+    bucket = ""
+
+    def __init__(self, mount: str = "/") -> None:
+        self._mount = mount
+
+    def __repr__(self) -> str:
+        return f"LocalDisk({self._mount!r})"
+
+    def get(self, key: str) -> bytes:
+        with self._open(key) as file:
+            return file.read()
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        with self._open(key) as file:
+            file.seek(start)
+            return file.read(length)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | Exception]:
+        found: list[bytes | Exception] = []
+        for key in keys:
+            try:
+                found.append(self.get(key))
+            except (FileNotFoundError, StoreUnavailableError) as error:
+                found.append(error)
+        return found
+
+    def head(self, key: str) -> Stat | None:
+        path = _path(key)
+        try:
+            found = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise unavailable(error, f"looking at {path}") from error
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        return Stat(key, found.st_size, modified_of(found), etag_of(found))
+
+    def head_many(self, keys: Sequence[str]) -> list[Stat | Exception | None]:
+        found: list[Stat | Exception | None] = []
+        for key in keys:
+            try:
+                found.append(self.head(key))
+            except StoreUnavailableError as error:
+                found.append(error)
+        return found
+
+    def put(self, key: str, data: bytes) -> None:
+        self.put_stream(key, iter((data,)))
+
+    def put_stream(self, key: str, pieces: Iterator[bytes]) -> None:
+        path = _path(key)
+        try:
+            temporary = _write_temporary(path, pieces)
+            try:
+                os.replace(temporary, path)
+            except OSError:
+                drop_temporary(temporary)
+                raise
+            _sync_directory(os.path.dirname(path))
+        except OSError as error:
+            raise unavailable(error, f"writing {path}") from error
+
+    def create(self, key: str, data: bytes) -> bool:
+        """A hard link to a finished file: the name appears whole and durable, or not at all."""
+        path = _path(key)
+        try:
+            if os.path.lexists(path):
+                return False
+            temporary = _write_temporary(path, iter((data,)))
+        except OSError as error:
+            raise unavailable(error, f"writing {path}") from error
+        try:
+            os.link(temporary, path, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise unavailable(error, f"creating {path}") from error
+        finally:
+            drop_temporary(temporary)
+        try:
+            _sync_directory(os.path.dirname(path))
+        except OSError as error:
+            raise Ambiguous(f"{path} was created, but the disk did not confirm it: {error}") from error
+        return True
+
+    def list(
+        self, prefix_key: str, *, after: str | None = None, until: str | None = None, direct: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        yield from walk(_directory(prefix_key), after=after, until=until, direct=direct)
+
+    def children(self, prefix_key: str) -> Children:
+        base = _directory(prefix_key)
+        try:
+            with os.scandir(base) as entries:
+                names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return [], False
+        except OSError as error:
+            raise unavailable(error, f"listing {base}") from error
+        return [f"{base[1:]}{name}/" for name in names], False
+
+    def first_after(self, prefix_key: str, after: str) -> str | None:
+        base = _directory(prefix_key)[1:]
+        firsts = [key for batch in self.list(prefix_key, after=after) for key in batch["key"].to_pylist()]
+        keys = [key.removeprefix("file:///") for key in firsts]
+        return min((key for key in keys if key.startswith(base)), default=None)
+
+    def copy(self, src_key: str, dst_key: str) -> None:
+        if self.head(src_key) is None:
+            raise FileNotFoundError(f"no such file: /{src_key}")
+        self.put_stream(dst_key, self.stream(src_key))
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        with self._open(key) as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
+    def versioned(self) -> bool:
+        return False
+
+    def exists_root(self) -> bool:
+        return os.path.isdir(self._mount)
+
+    def _open(self, key: str) -> _Regular:
+        return _Regular(_path(key))
+
+
+class _Regular:
+    """A regular file opened for reading without following a link in its last component."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> _Regular:
+        try:
+            # O_NONBLOCK: opening a fifo must not hang the reader.
+            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(f"no such file: {self._path}") from error
+        except OSError as error:
+            raise unavailable(error, f"opening {self._path}") from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise StoreUnavailableError(f"{self._path} is not a regular file")
+        self._file = os.fdopen(fd, "rb", buffering=0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def seek(self, start: int) -> None:
+        self._file.seek(start)
+
+    def read(self, length: int = -1) -> bytes:
+        try:
+            if length < 0:
+                return self._file.readall()
+            pieces = []
+            while length > 0 and (piece := self._file.read(length)):
+                pieces.append(piece)
+                length -= len(piece)
+            return b"".join(pieces)
+        except OSError as error:
+            raise unavailable(error, f"reading {self._path}") from error
+
+
+def _path(key: str) -> str:
+    reason = unsafe_key(key)
+    if reason is not None:
+        raise StoreUnavailableError(f"the path {key!r} cannot be addressed: {reason}")
+    return "/" + key
+
+
+def _directory(prefix_key: str) -> str:
+    trimmed = prefix_key.strip("/")
+    return f"{_path(trimmed)}/" if trimmed else "/"
+
+
+def _write_temporary(path: str, pieces: Iterator[bytes]) -> str:
+    """A finished, synced file beside `path` under a name of ours."""
+    directory = os.path.dirname(path)
+    os.makedirs(directory, exist_ok=True)
+    temporary = os.path.join(directory, temporary_name())
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        drop_temporary(temporary)
+        raise
+    return temporary
+
+
+def _sync_directory(directory: str) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,119 @@
+"""The S3 calls that obstore lacks, through boto3: one page of a listing, versioning, itemised delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from lakewarden.storage.store import unavailable
+
+CHILDREN_PAGES = 20
+_TRUE = {"1", "true", "yes", "y", "on"}
+
+
+class S3Calls:
+    """A lazily built boto3 client for one bucket, with obstore's option names."""
+
+    def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
+        self.bucket = bucket
+        self._options = {name.lower().removeprefix("aws_"): value for name, value in options.items()}
+
+    @cached_property
+    def client(self) -> Any:
+        import boto3
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        option = self._options.get
+        endpoint = option("endpoint") or option("endpoint_url")
+        virtual = str(option("virtual_hosted_style_request", "")).lower() in _TRUE
+        config = Config(
+            retries={"mode": "standard", "max_attempts": 3},
+            connect_timeout=5,
+            read_timeout=60,
+            max_pool_connections=32,
+            s3={"addressing_style": "path" if endpoint and not virtual else "auto"},
+            signature_version=UNSIGNED if str(option("skip_signature", "")).lower() in _TRUE else None,
+        )
+        try:
+            return boto3.session.Session().client(
+                "s3",
+                endpoint_url=endpoint,
+                region_name=option("region") or option("default_region") or _region(),
+                aws_access_key_id=option("access_key_id"),
+                aws_secret_access_key=option("secret_access_key"),
+                aws_session_token=option("session_token") or option("token"),
+                config=config,
+            )
+        except Exception as error:
+            raise unavailable(error, f"opening s3://{self.bucket}") from error
+
+    def children(self, prefix: str) -> tuple[list[str], bool]:
+        """Sub-prefixes from at most CHILDREN_PAGES pages; True if there were more (or a page of objects and none)."""
+        found: list[str] = []
+        token: dict[str, str] = {}
+        for _ in range(CHILDREN_PAGES):
+            try:
+                page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix, Delimiter="/", **token)
+            except Exception as error:
+                raise unavailable(error, f"listing s3://{self.bucket}/{prefix}") from error
+            found.extend(item["Prefix"] for item in page.get("CommonPrefixes", ()))
+            if not page.get("IsTruncated"):
+                return found, False
+            if not found:
+                return [], True
+            token = {"ContinuationToken": page["NextContinuationToken"]}
+        return found, True
+
+    def first_after(self, prefix: str, after: str) -> str | None:
+        try:
+            page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix, StartAfter=after, MaxKeys=1)
+        except Exception as error:
+            raise unavailable(error, f"listing s3://{self.bucket}/{prefix}") from error
+        for item in page.get("Contents", ()):
+            return str(item["Key"])
+        return None
+
+    def versioning(self) -> bool | None:
+        """Whether deletes only hide; None if we may not ask."""
+        try:
+            answer = self.client.get_bucket_versioning(Bucket=self.bucket)
+        except Exception as error:
+            if _status(error) in (403, 501, 405):
+                return None
+            raise unavailable(error, f"asking s3://{self.bucket} for its versioning") from error
+        return answer.get("Status") in ("Enabled", "Suspended")
+
+    def exists(self) -> bool:
+        try:
+            self.client.head_bucket(Bucket=self.bucket)
+        except Exception as error:
+            status = _status(error)
+            if status == 404:
+                return False
+            if status == 403:
+                return True
+            raise unavailable(error, f"looking for s3://{self.bucket}") from error
+        return True
+
+    def copy_large(self, src: str, dst: str) -> None:
+        """A multipart copy: one CopyObject call ends at 5 GiB."""
+        try:
+            self.client.copy({"Bucket": self.bucket, "Key": src}, self.bucket, dst)
+        except Exception as error:
+            raise unavailable(error, f"copying s3://{self.bucket}/{src}") from error
+
+
+def _status(error: Exception) -> int | None:
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return None
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return int(status) if status is not None else None
+
+
+def _region() -> str:
+    import os
+
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"

@@ -1,0 +1,41 @@
+"""The worker's own scratch names: temporary files and register records, never a listed file.
+
+Removal here is outside the one door because nothing a table could own can match: each function checks
+the exact name pattern that only this room writes, and refuses everything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+
+REGISTER_SUFFIX = ".register"
+_TEMPORARY = re.compile(r"^\.lakewarden-[0-9a-f]{16}\.tmp$")
+_RECORD = re.compile(r"^(\d{20}|boundary-\d{20})$")
+
+
+def temporary_name() -> str:
+    """A hidden name no table format writes and no listing takes for data."""
+    return f".lakewarden-{secrets.token_hex(8)}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    return _TEMPORARY.match(name) is not None
+
+
+def drop_temporary(path: str) -> None:
+    """Remove a temporary file of ours. Leaving one behind is harmless, so failures are not raised."""
+    if not is_temporary(os.path.basename(path)):
+        raise ValueError(f"not a temporary name of ours: {path!r}")
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def drop_record(directory: str, name: str) -> None:
+    """Remove one outdated record of a register. Leaving one behind is harmless: the boundary hides it."""
+    if not directory.endswith(REGISTER_SUFFIX) or not _RECORD.match(name):
+        raise ValueError(f"not a register record of ours: {directory!r} {name!r}")
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(directory, name))

@@ -1,0 +1,145 @@
+"""All the stores of a deployment, opened when first asked for, with the credentials of the longest matching prefix."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakewarden.model.errors import ConfigError, StoreUnavailableError
+from lakewarden.model.ports import Stat
+from lakewarden.model.uri import FileUri
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.posix import LocalDisk
+from lakewarden.storage.store import Store, unavailable
+
+_RETRY = {"max_retries": 3, "retry_timeout": {"seconds": 20}}
+_DEFAULT_CLIENT = {"timeout": "60s", "connect_timeout": "5s"}
+
+_opened: dict[tuple[str, tuple[tuple[str, str], ...]], Store] = {}
+_memory: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+class Stores:
+    """Finds the store of a canonical address. Picklable: only the options travel, never an open client."""
+
+    def __init__(self, options: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self._options = {_trim(prefix): dict(values) for prefix, values in (options or {}).items()}
+
+    def __repr__(self) -> str:
+        # Options hold secrets: only the prefixes are shown.
+        return f"Stores({sorted(self._options)})"
+
+    def __getstate__(self) -> dict[str, dict[str, str]]:
+        return self._options
+
+    def __setstate__(self, state: dict[str, dict[str, str]]) -> None:
+        self._options = state
+
+    def at(self, uri: str) -> Store:
+        """The store that holds this address, open."""
+        place = FileUri.parse(uri)
+        prefix, options = self._match(str(place))
+        mount = prefix.removeprefix("file:") or "/" if place.scheme == "file" else ""
+        name = f"{place.store}{mount}"
+        key = (name, tuple(sorted(options.items())))
+        with _lock:
+            if key not in _opened:
+                _opened[key] = LocalDisk(_mount(mount)) if place.scheme == "file" else _open(place, options)
+            return _opened[key]
+
+    def get(self, uri: str) -> bytes:
+        return self.at(uri).get(FileUri.parse(uri).key)
+
+    def get_range(self, uri: str, start: int, length: int) -> bytes:
+        return self.at(uri).get_range(FileUri.parse(uri).key, start, length)
+
+    def get_many(self, uris: Sequence[str]) -> list[bytes | Exception]:
+        """Every address's bytes or its error, in order, whatever stores they lie in."""
+        found: list[bytes | Exception] = [b""] * len(uris)
+        by_store: dict[int, tuple[Store, list[int]]] = {}
+        for i, uri in enumerate(uris):
+            store = self.at(uri)
+            by_store.setdefault(id(store), (store, []))[1].append(i)
+        for store, places in by_store.values():
+            for i, answer in zip(places, store.get_many([FileUri.parse(uris[i]).key for i in places]), strict=True):
+                found[i] = answer
+        return found
+
+    def head(self, uri: str) -> Stat | None:
+        return self.at(uri).head(FileUri.parse(uri).key)
+
+    def put(self, uri: str, data: bytes) -> None:
+        self.at(uri).put(FileUri.parse(uri).key, data)
+
+    def create(self, uri: str, data: bytes) -> bool:
+        return self.at(uri).create(FileUri.parse(uri).key, data)
+
+    def _match(self, uri: str) -> tuple[str, dict[str, str]]:
+        fits = [prefix for prefix in self._options if uri == prefix or uri.startswith(f"{prefix}/")]
+        if not fits:
+            return "", {}
+        longest = max(fits, key=len)
+        return longest, self._options[longest]
+
+
+def _trim(prefix: str) -> str:
+    """Without trailing slashes, so that `s3://bucket` never matches `s3://bucket2`. `s3://` becomes `s3:`."""
+    scheme, separator, rest = prefix.partition("://")
+    if separator and not rest.strip("/"):
+        return str(FileUri.parse(f"{scheme}://{'' if scheme == 'file' else 'x'}/")).split("//")[0]
+    return str(FileUri.parse(prefix)).rstrip("/")
+
+
+def _mount(text: str) -> str:
+    return "/" + text.strip("/")
+
+
+def _open(place: FileUri, options: Mapping[str, str]) -> Store:
+    """One bucket, twice: with retries, and without for conditional writes (a retried one denies its own success)."""
+    if place.scheme == "memory":
+        from obstore.store import MemoryStore
+
+        return ObjectStore("memory", place.bucket, _memory.setdefault(place.bucket, MemoryStore()))
+    try:
+        return ObjectStore(
+            place.scheme,
+            place.bucket,
+            _client(place, options, _RETRY),
+            _client(place, options, {"max_retries": 0}),
+            options,
+        )
+    except (ConfigError, StoreUnavailableError):
+        raise
+    except Exception as error:
+        raise unavailable(error, f"opening {place.store}") from error
+
+
+def _client(place: FileUri, options: Mapping[str, str], retry: Mapping[str, Any]) -> Any:
+    from datetime import timedelta
+
+    from obstore.exceptions import UnknownConfigurationKeyError
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    config: Any = dict(options)
+    if any(str(v).startswith("http://") for k, v in config.items() if "endpoint" in k):
+        config.setdefault("allow_http", "true")
+    client = {name: value for name, value in _DEFAULT_CLIENT.items() if name not in config}
+    retries: Any = dict(retry)
+    if "retry_timeout" in retries:
+        retries["retry_timeout"] = timedelta(**retries["retry_timeout"])
+    common: dict[str, Any] = {"client_options": client, "retry_config": retries}
+    try:
+        if place.scheme == "s3":
+            return S3Store(place.bucket, config=config, **common)
+        if place.scheme == "gs":
+            return GCSStore(place.bucket, config=config, **common)
+        if place.scheme in ("abfs", "az"):
+            container, _, account = place.bucket.partition("@")
+            if account:
+                config.setdefault("account_name", account.split(".")[0])
+            return AzureStore(container, config=config, **common)
+    except UnknownConfigurationKeyError as error:
+        raise ConfigError(f'[storage."{place.store}"] has a key that the store does not know: {error}') from error
+    raise StoreUnavailableError(f"no store is known for the scheme of {place}")

@@ -1,0 +1,243 @@
+"""The Warden: what the command line, notebooks, schedulers and writers ask of Lakewarden."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.ledger.heads import verify_heads
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import NotFoundError, UnsafeGraceError
+from lakewarden.model.policy import Job, job_named
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
+
+if TYPE_CHECKING:
+    from lakewarden.jobs.rooms import Rooms
+    from lakewarden.settings import Settings
+
+
+def _quiet(stage: str, done: int, total: int) -> None:
+    """No progress wanted."""
+
+
+class Warden:
+    """One deployment: its catalogs, its state, its policies. Every method raises LakewardenError and nothing else."""
+
+    def __init__(self, rooms: Callable[[], Rooms], settings: Settings) -> None:
+        self._open = rooms
+        self._settings = settings
+        self._rooms_opened: Rooms | None = None
+
+    @property
+    def _rooms(self) -> Rooms:
+        if self._rooms_opened is None:
+            self._rooms_opened = self._open()
+        return self._rooms_opened
+
+    @property
+    def worker(self) -> str:
+        return self._settings.worker.id
+
+    def actor(self) -> Actor:
+        """Who asks when nobody is named: the operating system's user."""
+        return Actor(getpass.getuser(), self.worker)
+
+    def plan(
+        self,
+        job: str,
+        *,
+        select: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        out: str | None = None,
+        actor: Actor | None = None,
+        unsafe_short_grace: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> PlanResult:
+        """Decide, and write it down. Changes nothing."""
+        from lakewarden.jobs import orphans
+        from lakewarden.jobs.planfiles import plan_directory
+
+        name = job_named(job)
+        if self._settings.orphan_cleanup.below_floor() and not unsafe_short_grace:
+            raise UnsafeGraceError(
+                f"orphan_cleanup.grace_period_hours = {self._settings.orphan_cleanup.grace_period_hours} is below the "
+                "floor of 24: files of writers that have not committed yet would be deleted; nothing was planned"
+            )
+        rooms = self._rooms
+        stamp = f"{rooms.clock.now():%Y%m%dT%H%M%SZ}-{name}-{rooms.new_id()}"
+        directory = plan_directory(out) if out else f"{rooms.state}plans/{stamp}/"
+        request = orphans.Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
+        return orphans.plan(rooms, request, progress or _quiet)
+
+    def apply(
+        self,
+        plan: str | PlanResult,
+        *,
+        actor: Actor | None = None,
+        override_brakes: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> RunResult:
+        """Do what a plan says, once, and only ever less than it says."""
+        from lakewarden.jobs import applying
+
+        directory = plan.path if isinstance(plan, PlanResult) else plan
+        return applying.apply(self._rooms, directory, actor or self.actor(), override_brakes, progress or _quiet)
+
+    def run(
+        self,
+        job: str,
+        *,
+        select: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        actor: Actor | None = None,
+        progress: Progress | None = None,
+    ) -> RunResult:
+        """Plan and, unless `dry_run` says otherwise, apply."""
+        result = self.plan(job, select=select, exclude=exclude, actor=actor, progress=progress)
+        changes = result.plan.totals()["changes"]
+        refused = bool(result.plan.tables) and all(table.refusal for table in result.plan.tables)
+        if self._settings.job(job_named(job)).dry_run or refused or not any(changes.values()):
+            status = RunStatus.REFUSED if refused else RunStatus.PLANNED if any(changes.values()) else RunStatus.DONE
+            kept = {name: tally["files"] for name, tally in result.plan.totals()["verdicts"].items()}
+            return RunResult(
+                run_id="", plan_id=result.plan.plan_id, job=result.plan.job, status=status, kept=kept, plan_path=result.path
+            )
+        return self.apply(result, actor=actor, progress=progress)
+
+    def load_plan(self, plan_dir: str) -> PlanResult:
+        from lakewarden.jobs.planfiles import load_plan
+
+        return load_plan(self._rooms.stores, plan_dir)
+
+    def plan_rows(self, plan_dir: str, verdict: str | None = None, limit: int | None = None) -> Iterator[Mapping[str, Any]]:
+        from lakewarden.jobs.planfiles import plan_rows
+
+        return plan_rows(self._rooms.stores, self.load_plan(plan_dir), verdict, limit)
+
+    def diff(self, plan_a: str, plan_b: str) -> PlanDiff:
+        from lakewarden.jobs.comparing import diff
+
+        return diff(self._rooms.stores, self.load_plan(plan_a), self.load_plan(plan_b))
+
+    def runs(self, limit: int = 20) -> list[dict[str, Any]]:
+        return [_run_json(run) for run in self._rooms.ledger.runs.list(limit)]
+
+    def run_detail(self, run_id: str) -> dict[str, Any]:
+        run = self._rooms.ledger.runs.get(run_id)
+        if run is None:
+            raise NotFoundError(f"there is no run {run_id}")
+        steps = [{"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in self._rooms.ledger.runs.steps(run_id)]
+        outcomes = {name: asdict(tally) for name, tally in self._rooms.ledger.journal.done(run_id).items()}
+        open_batches = [batch.batch_no for batch in self._rooms.ledger.journal.open_batches(run_id)]
+        return {**_run_json(run), "steps": steps, "outcomes": outcomes, "open_batches": open_batches}
+
+    def restore(self, run_id: str, actor: Actor | None = None) -> RunResult:
+        from lakewarden.jobs.restoring import restore_run
+
+        return restore_run(self._rooms, run_id, actor or self.actor())
+
+    def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> None:
+        """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""
+        self._rooms.ledger.switches.abandon(uuid, actor or self.actor(), reason)
+
+    def tables(self) -> list[dict[str, Any]]:
+        from lakewarden.jobs.reporting import tables
+
+        return tables(self._rooms)
+
+    def policy(self, identifier: str) -> Mapping[str, tuple[Any, str]]:
+        from lakewarden.jobs.reporting import find_table
+
+        state = find_table(self._rooms, identifier)
+        found = self._settings.policy_for(Job.ORPHAN_CLEANUP, identifier, state.properties, uuid=state.uuid)
+        return {key: (item.value, item.source) for key, item in found.provenance.items()}
+
+    def doctor(self) -> dict[str, Any]:
+        from lakewarden.jobs.doctor import examine
+
+        return examine(self._rooms)
+
+    def explain(self, uri: str) -> dict[str, Any]:
+        from lakewarden.jobs.explaining import explain
+
+        return explain(self._rooms, uri)
+
+    def leases(self) -> list[dict[str, Any]]:
+        return [_lease_json(record) for record in self._rooms.leases.list()]
+
+    def release_lease(self, key: str, reason: str, actor: Actor | None = None) -> None:
+        self._rooms.leases.force_release(key, reason, (actor or self.actor()).operator)
+
+    def freeze(self, actor: Actor | None = None, reason: str = "") -> None:
+        self._rooms.ledger.switches.freeze(actor or self.actor(), reason)
+
+    def unfreeze(self, actor: Actor | None = None) -> None:
+        self._rooms.ledger.switches.unfreeze(actor or self.actor())
+
+    def audit_verify(self, run_id: str | None = None) -> dict[str, Any]:
+        """Recompute the journal's chains, and compare their heads with the ones kept beside them."""
+        ledger = self._rooms.ledger
+        runs = [ledger.runs.get(run_id)] if run_id else ledger.runs.list(limit=10_000)
+        if run_id and runs == [None]:
+            raise NotFoundError(f"there is no run {run_id}")
+        known = [run for run in runs if run is not None]
+        problems = [f"run {run.run_id}: {text}" for run in known for text in ledger.journal.verify(run.run_id)]
+        heads = {run.run_id: ledger.journal.head(run.run_id) for run in known if run.finished_at is not None}
+        problems += verify_heads(self._rooms.stores, self._rooms.state, heads)
+        return {"ok": not problems, "runs": len(known), "problems": problems}
+
+    def audit_who(self, uri: str) -> list[dict[str, Any]]:
+        """Every deletion of this file that the journal knows."""
+        return [
+            {
+                "run_id": found.run_id,
+                "batch": found.batch_no,
+                "outcome": found.outcome,
+                "at": found.at.isoformat() if found.at else None,
+                "plan_id": found.plan_id,
+                "actor": asdict(found.actor),
+            }
+            for found in self._rooms.ledger.journal.find(uri)
+        ]
+
+    def heartbeat(self, table: str, *, writer: str | None = None, prefix: str | None = None, ttl_seconds: int = 300) -> AbstractContextManager[None]:
+        """While open, files that this writer began under the table (or `prefix`) count as in flight."""
+        from lakewarden.jobs.beating import beating
+        from lakewarden.jobs.reporting import find_table
+
+        place = prefix or find_table(self._rooms, table).location
+        return beating(self._rooms, writer or self.worker, table, place, ttl_seconds)
+
+    def close(self) -> None:
+        if self._rooms_opened is not None:
+            self._rooms_opened.ledger.close()
+
+
+def _run_json(run: Any) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "job": run.job,
+        "plan_id": run.plan_id,
+        "status": run.status,
+        "actor": asdict(run.actor),
+        "started_at": run.started_at.isoformat(),
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        "result": run.result,
+    }
+
+
+def _lease_json(record: Any) -> dict[str, Any]:
+    return {
+        "key": record.key,
+        "holder": record.holder,
+        "epoch": record.epoch,
+        "state": str(record.state),
+        "renewed_at": record.renewed_at.isoformat(),
+        "ttl_seconds": record.ttl_seconds,
+    }
+
+

@@ -1,0 +1,128 @@
+"""From settings to a working Warden: the one place where the parts are built and joined."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.database import Ledger, open_ledger
+from lakewarden.ledger.leases import Leases
+from lakewarden.logs import configure
+from lakewarden.model.clock import Clock, SystemClock
+from lakewarden.model.errors import ConfigError
+from lakewarden.model.ports import Catalog, Reader
+from lakewarden.model.uri import FileUri
+from lakewarden.settings import Settings, load_settings
+from lakewarden.storage.stores import Stores
+from lakewarden.warden import Warden
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# PyIceberg's names for what obstore calls otherwise. Catalog properties serve the stores unless [storage] says more.
+S3_NAMES = {
+    "s3.endpoint": "endpoint",
+    "s3.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "s3.region": "region",
+    "client.region": "region",
+    "client.access-key-id": "access_key_id",
+    "client.secret-access-key": "secret_access_key",
+}
+
+
+def open_warden(config: str | None = None, *, verbose: bool = False, clock: Clock | None = None) -> Warden:
+    """The worker that a configuration file describes. Nothing is opened that is not asked for."""
+    configure(verbose=verbose)
+    settings = load_settings(config)
+    wiring = Wiring(settings, clock or SystemClock())
+    return Warden(lambda: wiring.rooms, settings)
+
+
+class Wiring:
+    """Builds each part once, when first needed: `show` must not wait for a catalog, nor `apply` for Spark."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        state = FileUri.parse(self._settings.state.location).as_prefix()
+        worker = self._settings.worker.id
+        return Rooms(
+            catalogs=tuple(self._catalogs()),
+            readers=readers({section.format for section in self._settings.catalogs.values()}),
+            stores=self.stores,
+            ledger=self._ledger(),
+            leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
+            clock=self._clock,
+            new_id=lambda: secrets.token_hex(8),
+            worker=worker,
+            state=state,
+            policy_for=self._settings.policy_for,
+            warm_spark=self._warm_spark,
+            inventory=dict(self._settings.orphan_cleanup.inventory),
+        )
+
+    @cached_property
+    def stores(self) -> Stores:
+        """Credentials: what [storage] says for a prefix, else the catalog's own, else the environment's."""
+        options: dict[str, Mapping[str, str]] = {}
+        for section in self._settings.catalogs.values():
+            found = {S3_NAMES[k]: str(v) for k, v in section.properties.items() if k in S3_NAMES}
+            if found:
+                options.setdefault("s3://", found)
+        for prefix, values in self._settings.storage.items():
+            options[prefix] = {key: str(value) for key, value in values.items()}
+        return Stores(options)
+
+    def _ledger(self) -> Ledger:
+        if (path := self._settings.state.local_path) is not None:
+            path.mkdir(parents=True, exist_ok=True)
+        return open_ledger(self._settings.state.database_url, self._clock)
+
+    def _catalogs(self) -> list[Catalog]:
+        return [
+            open_catalog(name, section.format, {k: str(v) for k, v in section.properties.items()}, self.stores)
+            for name, section in self._settings.catalogs.items()
+        ]
+
+    def _warm_spark(self) -> Future[SparkSession]:
+        """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read."""
+
+        def start() -> SparkSession:
+            from lakewarden.pipeline.session import spark_session
+
+            conf = self._settings.spark.conf_strings
+            return spark_session(self._settings.spark.master, conf, f"lakewarden {self._settings.worker.id}")
+
+        with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
+        future = with_thread.submit(start)
+        with_thread.shutdown(wait=False)
+        return future
+
+
+def open_catalog(name: str, table_format: str, properties: Mapping[str, str], stores: Stores) -> Catalog:
+    """A catalog by its format's name: a new format is one more folder under formats/."""
+    module = _format(table_format)
+    catalog: Catalog = module.open_catalog(name, properties, stores.get)
+    return catalog
+
+
+def readers(formats: set[str]) -> dict[str, Reader]:
+    return {name: _format(name).reader() for name in formats}
+
+
+def _format(name: str):  # type: ignore[no-untyped-def]
+    from importlib import import_module
+
+    try:
+        return import_module(f"lakewarden.formats.{name}")
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'format = "{name}" is not supported by this version; supported: "iceberg"') from error

@@ -1,0 +1,154 @@
+"""A worker in memory behind the commands, which records what it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.plan import Plan, TablePlan, Tally
+from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.table import Ref
+
+NOW = datetime(2026, 11, 15, 6, 0, 4, tzinfo=UTC)
+REFUSAL = Refusal("LW-TABLE-002", "manifest m1.avro is cut", "Restore m1.avro from a backup.")
+
+
+def table(name: str, *, orphans: int = 0, refusal: Refusal | None = None) -> TablePlan:
+    """A table with ten live files, one too new, and some orphans of one GiB each."""
+    verdicts = {"live": Tally(10, 10 * 2**30), "too_new": Tally(1, 2**20), "orphan": Tally(orphans, orphans * 2**30)}
+    refs = (Ref("main", 1, "branch"), Ref("v1", 1, "tag"))
+    values = {"grace_period_hours": 168, "max_orphan_share": 0.25}
+    return TablePlan(name, f"uuid-{name}", "iceberg", f"s3://b/{name}/m.json", refs, refusal, verdicts, policy=values)
+
+
+def plan_of(*tables: TablePlan) -> Plan:
+    actor = Actor("ada", "host-1")
+    return Plan("orphan-cleanup", NOW, NOW + timedelta(days=1), NOW - timedelta(days=7), actor, tables, (), ()).sealed()
+
+
+@dataclass
+class FakeWarden:
+    """What the facade promises, without a lake."""
+
+    tables_planned: Sequence[TablePlan] = (table("prod.a.t", orphans=3),)
+    result: RunResult = field(
+        default_factory=lambda: RunResult(
+            "run-1", "plan-1", "orphan-cleanup", RunStatus.DONE, {"files": 3}, Tally(3, 3 * 2**30)
+        )
+    )
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    during: Callable[[str], None] = lambda _: None
+    worker: str = "host-1"
+
+    def _called(self, name: str, **given: Any) -> None:
+        progress = given.pop("progress", None)
+        self.calls.append((name, given))
+        self.during(name)
+        if progress:
+            progress("batches", 1, 2)
+            progress("batches", 2, 2)
+
+    def plan(self, job: str, **given: Any) -> PlanResult:
+        self._called("plan", job=job, **given)
+        return PlanResult(plan_of(*self.tables_planned), "state/plans/p 1")
+
+    def load_plan(self, plan_dir: str) -> PlanResult:
+        self._called("load_plan", plan_dir=plan_dir)
+        if plan_dir == "nowhere":
+            raise NotFoundError("there is no plan nowhere")
+        return PlanResult(plan_of(*self.tables_planned), plan_dir)
+
+    def apply(self, plan_dir: str, **given: Any) -> RunResult:
+        self._called("apply", plan_dir=plan_dir, **given)
+        return self.result
+
+    def run(self, job: str, **given: Any) -> RunResult:
+        self._called("run", job=job, **given)
+        return self.result
+
+    def plan_rows(
+        self, plan_dir: str, verdict: str | None = None, limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        self._called("plan_rows", verdict=verdict, limit=limit)
+        yield {"uri": "s3://b/t/[red]x\x1b[31m.parquet", "table": "prod.a.t", "verdict": "orphan", "kind": "data",
+               "size": 2048, "modified": NOW, "reason": "no snapshot reaches it"}  # fmt: skip
+
+    def diff(self, plan_a: str, plan_b: str) -> PlanDiff:
+        return PlanDiff(["s3://b/new"], ["s3://b/old"], ["prod.a.t"])
+
+    def runs(self, limit: int) -> list[dict[str, Any]]:
+        self._called("runs", limit=limit)
+        return [
+            {
+                "run_id": "run-1",
+                "job": "orphan-cleanup",
+                "status": "done",
+                "started_at": NOW,
+                "deleted": {"files": 3, "bytes": 2048},
+            }
+        ]
+
+    def run_detail(self, run_id: str) -> dict[str, Any]:
+        if run_id != "run-1":
+            raise NotFoundError(f"there is no run {run_id}")
+        return {"run_id": run_id, "deleted": {"files": 3, "bytes": 2048}, "failed": []}
+
+    def restore(self, run_id: str, actor: Actor) -> RunResult:
+        self._called("restore", run_id=run_id, actor=actor)
+        return self.result
+
+    def abandon(self, uuid: str, reason: str, actor: Actor) -> None:
+        self._called("abandon", uuid=uuid, reason=reason, actor=actor)
+
+    def tables(self) -> list[dict[str, Any]]:
+        common = {
+            "format": "iceberg",
+            "uuid": "u",
+            "format_version": 2,
+            "location": "s3://b/t",
+            "snapshots": 4,
+            "refs": 1,
+        }
+        refused = {"code": REFUSAL.code, "message": REFUSAL.message, "hint": REFUSAL.hint}
+        return [{"identifier": "prod.a.t", **common, "status": "ok", "refusal": None},
+                {"identifier": "prod.a.bad", **common, "status": "refused", "refusal": refused}]  # fmt: skip
+
+    def policy(self, identifier: str) -> dict[str, tuple[Any, str]]:
+        return {
+            "dry_run": (True, "default"),
+            "delete_mode": ("remove", "x.toml [orphan_cleanup]"),
+            "api_token": ("hunter2", "x"),
+        }
+
+    def doctor(self) -> dict[str, Any]:
+        return {
+            "shared_roots": [],
+            "forks": [{"uuid": "u1"}],
+            "reclaimable": {"files": 3},
+            "catalog": "https://u:hunter2@h",
+        }
+
+    def explain(self, uri: str) -> dict[str, Any]:
+        return {"uri": uri, "verdict": "live", "through": ["main"]}
+
+    def leases(self) -> list[dict[str, Any]]:
+        return [{"key": "s3://b/t/", "holder": "host-2", "epoch": 4}]
+
+    def release_lease(self, key: str, reason: str, actor: Actor) -> None:
+        self._called("release_lease", key=key, reason=reason, actor=actor)
+
+    def freeze(self, actor: Actor, reason: str) -> None:
+        self._called("freeze", actor=actor, reason=reason)
+
+    def unfreeze(self, actor: Actor) -> None:
+        self._called("unfreeze", actor=actor)
+
+    def audit_verify(self, run_id: str | None) -> dict[str, Any]:
+        return {"ok": run_id != "cut", "runs": 1}
+
+    def audit_who(self, uri: str) -> list[dict[str, Any]]:
+        return [{"uri": uri, "operator": "ada", "run_id": "run-1"}] if uri == "s3://b/gone" else []

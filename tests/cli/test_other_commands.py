@@ -1,0 +1,111 @@
+"""tables, policy, doctor, explain, audit, leases, freeze; and how errors reach people and programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewarden.model.errors import LeaseHeldError, PlanUsedError
+
+
+def test_tables_lists_refusals_below(lakewarden: Any) -> None:
+    out = lakewarden("tables").out
+    assert "REFUSED prod.a.bad   LW-TABLE-002 manifest m1.avro is cut" in out
+    assert lakewarden("tables", "--output", "json").json["tables"][1]["refusal"]["code"] == "LW-TABLE-002"
+
+
+def test_policy_shows_sources_and_no_secret(lakewarden: Any) -> None:
+    answer = lakewarden("policy", "prod.a.t")
+    rows = [line.split(maxsplit=2) for line in answer.out.splitlines()]
+    assert ["dry_run", "true", "default"] in rows
+    assert ["delete_mode", '"remove"', "x.toml [orphan_cleanup]"] in rows
+    assert "hunter2" not in answer.out + lakewarden("policy", "prod.a.t", "--output", "json").out
+
+
+def test_doctor_reads_out_its_report_without_secrets(lakewarden: Any) -> None:
+    out = lakewarden("doctor").out
+    assert "shared roots: -" in out
+    assert "- uuid=u1" in out
+    assert "hunter2" not in out + lakewarden("doctor", "--output", "json").out
+
+
+def test_explain_answers_in_words_and_json(lakewarden: Any) -> None:
+    assert "verdict: live" in lakewarden("explain", "s3://b/f").out
+    assert lakewarden("explain", "s3://b/f", "--output", "json").json["through"] == ["main"]
+
+
+def test_audit_who_and_verify(lakewarden: Any) -> None:
+    assert "operator: ada" in lakewarden("audit", "who", "s3://b/gone").out
+    assert "does not mention" in lakewarden("audit", "who", "s3://b/other").out
+    assert lakewarden("audit", "who", "s3://b/other", "--output", "json").json["entries"] == []
+    assert lakewarden("audit", "verify").code == 0
+    assert lakewarden("audit", "verify", "cut").code == 1
+
+
+def test_leases_show_their_key_and_are_released_with_a_reason(lakewarden: Any, warden: Any) -> None:
+    assert "s3://b/t/" in lakewarden("leases").out
+    assert lakewarden("leases", "--release", "k").code == 64
+    assert warden.calls == []
+    assert lakewarden("leases", "--release", "k", "--reason", "host died").code == 0
+    assert warden.calls[0][1]["reason"] == "host died"
+
+
+def test_freeze_and_unfreeze(lakewarden: Any, warden: Any) -> None:
+    assert lakewarden("freeze", "--reason", "incident", "--output", "json").json["frozen"] is True
+    assert lakewarden("unfreeze", "--output", "json").json == {"frozen": False}
+    assert [name for name, _ in warden.calls] == ["freeze", "unfreeze"]
+
+
+@pytest.mark.parametrize(("error", "code"), [(LeaseHeldError("held by host-2"), 11), (PlanUsedError("used"), 5)])
+def test_an_error_is_words_on_stderr_or_one_document_on_stdout(
+    lakewarden: Any, warden: Any, error: Any, code: int
+) -> None:
+    def during(_: str) -> None:
+        raise error
+
+    warden.during = during
+    words = lakewarden("apply", "p", "--yes")
+    assert (words.code, words.out) == (code, "")
+    assert f"{error.code} {error.message}" in words.err
+    assert f"Next: {error.hint}" in words.err
+    document = lakewarden("apply", "p", "--yes", "--output", "json")
+    assert document.json == {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    assert document.code == code
+
+
+def test_an_unexpected_error_has_no_traceback_and_no_secret_unless_verbose(lakewarden: Any, warden: Any) -> None:
+    def during(_: str) -> None:
+        raise RuntimeError("cannot reach https://u:hunter2@h")
+
+    warden.during = during
+    answer = lakewarden("plan", "orphans")
+    assert answer.code == 1
+    assert "LW-CORE-001 unexpected RuntimeError" in answer.err
+    assert "Traceback" not in answer.err
+    assert "hunter2" not in answer.err
+    verbose = lakewarden("plan", "orphans", "--verbose").err
+    assert "Traceback" in verbose
+    assert "hunter2" not in verbose
+
+
+@pytest.mark.parametrize(
+    "words", ["plan", "plan compaction", "plan orphans --nope", "aply p", "show p --limit 0", "runs --limit x"]
+)
+def test_usage_mistakes_are_64_for_people_and_programs(lakewarden: Any, warden: Any, words: str) -> None:
+    assert lakewarden(*words.split()).code == 64
+    answer = lakewarden(*words.split(), "--output=json")
+    assert (answer.code, answer.json["error"]["code"]) == (64, "LW-CONF-002")
+    assert warden.calls == []
+
+
+READING = ["show", "diff", "runs", "tables", "policy", "doctor", "explain", "audit who", "audit verify"]
+CHANGING = ["plan", "apply", "run", "restore", "abandon", "leases", "freeze", "unfreeze"]
+
+
+@pytest.mark.parametrize("command", READING + CHANGING)
+def test_every_command_takes_the_shared_options(lakewarden: Any, command: str) -> None:
+    out = lakewarden(*command.split(), "--help").out
+    assert all(option in out for option in ("--config", "--output", "--verbose"))
+    if command in CHANGING:
+        assert all(option in out for option in ("--operator", "--ticket", "--trigger"))

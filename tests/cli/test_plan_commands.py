@@ -1,0 +1,117 @@
+"""plan, show and diff: what they ask for, print and return."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+import pytest
+
+from lakewarden.model.actor import Actor, Trigger
+from tests.cli.fake_warden import REFUSAL, table
+
+
+def test_plan_hands_over_every_option(lakewarden: Any, warden: Any) -> None:
+    words = "plan orphans --select a.* --select b.* --exclude c --out d --unsafe-short-grace u1 --unsafe-short-grace u2"
+    lakewarden(*words.split(), "--operator", "ada", "--ticket", "T-1", "--trigger", "incident-response")
+    assert warden.calls == [
+        (
+            "plan",
+            {
+                "job": "orphan-cleanup",
+                "select": ("a.*", "b.*"),
+                "exclude": ("c",),
+                "out": "d",
+                "unsafe_short_grace": ("u1", "u2"),
+                "actor": Actor("ada", "host-1", Trigger.INCIDENT_RESPONSE, "T-1"),
+            },
+        )
+    ]
+
+
+def test_the_operator_is_the_os_user_unless_named(lakewarden: Any, warden: Any) -> None:
+    lakewarden("plan", "orphan-cleanup")
+    assert warden.calls[0][1]["actor"] == Actor(getpass.getuser(), "host-1")
+
+
+def test_a_small_plan_reads_like_a_balance(lakewarden: Any) -> None:
+    answer = lakewarden("plan", "orphans")
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    assert lines[0].startswith("PLAN orphan-cleanup plan ")
+    assert "prod.a.t 1 branches, 1 tags" in lines
+    assert "listed 14 files 13.0 GiB" in lines
+    assert "live 10 files 10.0 GiB" in lines
+    assert "kept: too new 1 files 1.0 MiB younger than 168 h" in lines
+    assert "TO DELETE 3 files 3.0 GiB 21.43% of files (limit 25%)" in lines
+    assert "after 11 files 10.0 GiB" in lines
+    assert lines[-1] == "Nothing has been deleted. To do exactly this: lakewarden apply 'state/plans/p 1' --yes"
+    assert "batches 2/2" in answer.err
+    assert answer.code == 0
+
+
+def test_the_command_to_type_carries_the_configuration(lakewarden: Any) -> None:
+    assert lakewarden("plan", "orphans", "--config", "my.toml").out.rstrip().endswith("--yes --config my.toml")
+
+
+def test_a_plan_without_orphans_offers_nothing_to_apply(lakewarden: Any, warden: Any) -> None:
+    warden.tables_planned = (table("prod.a.t"),)
+    answer = lakewarden("plan", "orphans")
+    assert "lakewarden apply" not in answer.out
+    assert answer.out.rstrip().endswith("Nothing has been deleted, and this plan has nothing to delete.")
+
+
+def test_refused_tables_come_first_with_the_next_step(lakewarden: Any, warden: Any) -> None:
+    warden.tables_planned = (table("prod.a.t", orphans=3), table("prod.a.bad", orphans=9, refusal=REFUSAL))
+    out = lakewarden("plan", "orphans").out
+    assert out.index("REFUSED prod.a.bad   LW-TABLE-002") < out.index("prod.a.t  ")
+    assert "next: Restore m1.avro" in out
+
+
+def test_a_large_fleet_is_a_table_of_what_changes(lakewarden: Any, warden: Any) -> None:
+    quiet = [table(f"prod.q.t{i}") for i in range(20)]
+    warden.tables_planned = (*quiet, table("prod.a.small", orphans=1), table("prod.a.large", orphans=5))
+    out = lakewarden("plan", "orphans").out
+    assert out.index("prod.a.large") < out.index("prod.a.small")
+    assert "prod.q.t3" not in out
+    assert "20 tables have nothing to delete" in out
+    assert "TOTAL  22 tables planned, 0 refused" in out
+
+
+@pytest.mark.parametrize(
+    ("refused", "planned", "strict", "code"),
+    [(0, 1, True, 0), (1, 1, False, 0), (1, 1, True, 4), (1, 0, False, 4), (0, 0, False, 0)],
+)
+def test_exit_4_when_nothing_could_be_planned(
+    lakewarden: Any, warden: Any, refused: int, planned: int, strict: bool, code: int
+) -> None:
+    warden.tables_planned = [table(f"r{i}", refusal=REFUSAL) for i in range(refused)]
+    warden.tables_planned += [table(f"p{i}") for i in range(planned)]
+    assert lakewarden("plan", "orphans", *(["--strict"] if strict else [])).code == code
+
+
+def test_plan_json_is_the_plan_and_its_path(lakewarden: Any) -> None:
+    document = lakewarden("plan", "orphans", "--output", "json").json
+    assert document["path"] == "state/plans/p 1"
+    assert document["tables"][0]["verdicts"]["orphan"] == {"files": 3, "bytes": 3 * 2**30}
+    assert document["totals"]["verdicts"]["orphan"]["files"] == 3
+
+
+def test_show_reads_a_plan_again(lakewarden: Any, warden: Any) -> None:
+    assert "TO DELETE" in lakewarden("show", "p").out
+    assert [name for name, _ in warden.calls] == ["load_plan"]
+    assert "files" not in lakewarden("show", "p", "--output", "json").json
+
+
+def test_show_lists_files_and_a_name_cannot_steer_the_terminal(lakewarden: Any, warden: Any) -> None:
+    answer = lakewarden("show", "p", "--verdict", "orphan", "--limit", "5")
+    assert ("plan_rows", {"verdict": "orphan", "limit": 5}) in warden.calls
+    assert "\x1b" not in answer.out
+    assert "[red]x\\x1b[31m.parquet" in answer.out
+    rows = lakewarden("show", "p", "--files", "--output", "json").json["files"]
+    assert rows[0]["uri"] == "s3://b/t/[red]x\x1b[31m.parquet"
+
+
+def test_diff_names_files_on_both_sides(lakewarden: Any) -> None:
+    out = lakewarden("diff", "a", "b").out.splitlines()
+    assert out == ["+ s3://b/new", "- s3://b/old", "~ prod.a.t", "added=1 removed=1 changed_tables=1"]
+    assert lakewarden("diff", "a", "b", "--output", "json").json["removed"] == ["s3://b/old"]

@@ -1,0 +1,144 @@
+"""apply, run, runs, restore, abandon: approval, counts, exit codes and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+import typer
+
+from lakewarden.model.plan import Tally
+from lakewarden.model.run import RunResult, RunStatus
+
+
+def at_a_terminal(monkeypatch: Any, answer: bool) -> list[str]:
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "confirm", lambda question, **_: asked.append(question) or answer)
+    return asked
+
+
+def test_apply_without_a_terminal_needs_yes(lakewarden: Any, warden: Any) -> None:
+    answer = lakewarden("apply", "p", "--output", "json")
+    assert (answer.code, answer.json["error"]["code"]) == (64, "LW-APPLY-005")
+    assert warden.calls == []
+
+
+def test_apply_asks_on_a_terminal_and_takes_no_for_an_answer(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:
+    asked = at_a_terminal(monkeypatch, False)
+    answer = lakewarden("apply", "p")
+    assert asked == ["Delete 3 files (3.0 GiB)?"]
+    assert "TO DELETE" in answer.err
+    assert answer.out == ""
+    assert answer.code == 64
+    assert [name for name, _ in warden.calls] == ["load_plan"]
+
+
+def test_apply_goes_on_after_yes(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:
+    at_a_terminal(monkeypatch, True)
+    assert lakewarden("apply", "p").code == 0
+    assert [name for name, _ in warden.calls] == ["load_plan", "apply"]
+
+
+def test_apply_hands_over_brakes_by_name(lakewarden: Any, warden: Any) -> None:
+    answer = lakewarden("apply", "p", "--yes", "--override-brake", "orphan-share", "--override-brake", "orphan-cap")
+    assert answer.code == 0
+    assert warden.calls[0][1]["override_brakes"] == ("orphan-share", "orphan-cap")
+    assert lakewarden("apply", "p", "--yes", "--override-brake", "all").code == 64
+
+
+def test_the_closing_line_has_every_count(lakewarden: Any, warden: Any, partial: RunResult) -> None:
+    warden.result = partial
+    answer = lakewarden("apply", "p", "--yes")
+    assert "partial  deleted=2  freed=2.0 KiB  quarantined=0  absent=1  kept=4  failed=1  run=run-2" in answer.out
+    assert "FAILED s3://b/x   LW-STORE-001 denied" in answer.out
+    assert answer.code == 3
+
+
+def test_run_json_is_the_interfaces(lakewarden: Any, warden: Any, partial: RunResult) -> None:
+    warden.result = partial
+    assert lakewarden("run", "orphans", "--output", "json").json == {
+        "run_id": "run-2",
+        "plan_id": "plan-1",
+        "job": "orphan-cleanup",
+        "status": "partial",
+        "changed": {"files": 2},
+        "deleted": {"files": 2, "bytes": 2048},
+        "absent": 1,
+        "quarantined": {"files": 0, "bytes": 0},
+        "kept": {"changed": 4},
+        "failed": [{"uri": "s3://b/x", "code": "LW-STORE-001", "message": "denied"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("done", 0), ("planned", 0), ("partial", 3), ("refused", 4), ("failed", 1)]
+)
+def test_each_status_has_its_exit_code(lakewarden: Any, warden: Any, status: str, code: int) -> None:
+    warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus(status), deleted=Tally())
+    assert lakewarden("run", "orphans").code == code
+
+
+def test_a_dry_run_says_what_to_type_next(lakewarden: Any, warden: Any) -> None:
+    warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus.PLANNED, plan_path="state/p")
+    assert "Nothing has been deleted (dry_run = true). To do exactly this: lakewarden apply state/p --yes" in (
+        lakewarden("run", "orphans").out
+    )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_waits_for_the_end_of_the_batch(lakewarden: Any, warden: Any, number: int, code: int) -> None:
+    reached: list[str] = []
+
+    def during(name: str) -> None:
+        os.kill(os.getpid(), number)
+        reached.append(name)
+
+    warden.during = during
+    answer = lakewarden("apply", "p", "--yes", "--output", "json")
+    assert reached == ["apply"]
+    assert "batches 2/2" not in answer.err
+    assert (answer.code, answer.json["error"]["code"]) == (code, "LW-CORE-002")
+
+
+def test_a_second_signal_does_not_wait(lakewarden: Any, warden: Any) -> None:
+    def during(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the second signal must end the command here")
+
+    warden.during = during
+    answer = lakewarden("apply", "p", "--yes")
+    assert answer.code == 143
+    assert "batches" not in answer.err
+
+
+def test_a_signal_ends_a_plan_at_once_and_handlers_are_put_back(lakewarden: Any, warden: Any) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    warden.during = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+    assert lakewarden("plan", "orphans").code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_runs_lists_and_shows_one(lakewarden: Any, warden: Any) -> None:
+    out = lakewarden("runs", "--limit", "3").out
+    assert warden.calls[0] == ("runs", {"limit": 3})
+    assert "run-1" in out
+    assert "3 (2.0 KiB)" in out
+    assert lakewarden("runs", "run-1", "--output", "json").json["deleted"]["files"] == 3
+    assert "run id: run-1" in lakewarden("runs", "run-1").out
+    assert lakewarden("runs", "nope").code == 10
+
+
+def test_restore_and_abandon_record_who_and_why(lakewarden: Any, warden: Any) -> None:
+    assert lakewarden("restore", "run-1", "--operator", "ada").code == 0
+    assert lakewarden("abandon", "u1", "--reason", "dropped", "--operator", "ada", "--output", "json").json == {
+        "abandoned": "u1",
+        "reason": "dropped",
+    }
+    assert warden.calls[0][1]["actor"].operator == "ada"
+    assert warden.calls[1][1]["reason"] == "dropped"
+    assert lakewarden("abandon", "u1").code == 64

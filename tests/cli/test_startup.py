@@ -1,0 +1,67 @@
+"""Commands that need no Spark start fast, and without importing what is slow."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+SLOW = ("pyspark", "pyiceberg", "pandas", "datafusion", "pyarrow")
+
+
+def start(directory: Path, *arguments: str, trace: bool = True) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    command = [sys.executable, *(["-X", "importtime"] if trace else []), "-m", "lakewarden", *arguments]
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def seconds(directory: Path, *arguments: str) -> float:
+    """The processor time of the best of three starts: the wall clock also counts what else the machine does."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start(directory, *arguments, trace=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(3))
+
+
+def imported(stderr: str) -> set[str]:
+    lines = (line for line in stderr.splitlines() if line.startswith("import time:"))
+    return {line.rsplit("|", 1)[1].strip().partition(".")[0] for line in lines}
+
+
+@pytest.mark.parametrize("words", ["--help", "apply --help", "show --help", "apply p"])
+def test_help_and_refusals_start_in_under_a_second(tmp_path: Path, words: str) -> None:
+    done = start(tmp_path, *words.split())
+    assert done.returncode == (64 if words == "apply p" else 0)
+    found = imported(done.stderr)
+    assert "typer" in found
+    assert found.isdisjoint({*SLOW, "pydantic_settings", "structlog", "sqlalchemy"})
+    assert seconds(tmp_path, *words.split()) < 1.0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lakewarden.wiring") is None, reason="needs the wired worker")
+@pytest.mark.parametrize(("words", "code"), [("runs", 0), ("show nowhere", 10)])
+def test_the_record_is_read_in_under_a_second_without_spark(tmp_path: Path, words: str, code: int) -> None:
+    catalog = f'[catalogs.a]\nformat = "iceberg"\nproperties = {{ type = "sql", uri = "sqlite:///{tmp_path}/c.db" }}\n'
+    (tmp_path / "lakewarden.toml").write_text(catalog)
+    done = start(tmp_path, *words.split())
+    assert done.returncode == code, done.stderr[-2000:]
+    assert imported(done.stderr).isdisjoint(SLOW)
+    assert seconds(tmp_path, *words.split()) < 1.0
+
+
+def test_a_missing_configuration_is_64_and_shows_an_example(tmp_path: Path) -> None:
+    if importlib.util.find_spec("lakewarden.wiring") is None:
+        pytest.skip("needs the wired worker")
+    done = start(tmp_path, "runs")
+    assert done.returncode == 64
+    assert "[catalogs.prod]" in done.stderr

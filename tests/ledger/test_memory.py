@@ -1,0 +1,131 @@
+"""The smaller things the ledger remembers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, timedelta, timezone
+
+import pytest
+
+from lakewarden.ledger.cache import CacheFile
+from lakewarden.ledger.database import Ledger
+from lakewarden.ledger.pending import PendingFile
+from lakewarden.ledger.progress import CleanupProgress
+from lakewarden.ledger.reach import Reach
+from lakewarden.model.errors import StateError
+from lakewarden.model.ports import Heartbeat
+from tests.ledger.samples import ACTOR, NOON, started
+
+HOUR = timedelta(hours=1)
+
+
+def test_progress_is_overwritten(ledger: Ledger) -> None:
+    started(ledger)
+    assert ledger.progress.get("run-1") is None
+    first = CleanupProgress("run-1", NOON, "prod.orders", 5000, 1000, 990, 10, NOON + HOUR)
+    ledger.progress.checkpoint("run-1", first)
+    second = replace(first, processed=2000, deleted=1985, failed=15, last_checkpoint_at=NOON + 2 * HOUR)
+    ledger.progress.checkpoint("run-1", second)
+    assert ledger.progress.get("run-1") == second
+
+
+def test_progress_of_an_unknown_run_is_an_error(ledger: Ledger) -> None:
+    with pytest.raises(StateError):
+        ledger.progress.checkpoint("run-9", CleanupProgress("run-9", NOON, "t", 1, 0, 0, 0, NOON))
+
+
+def test_instants_come_back_in_utc_to_the_microsecond(ledger: Ledger) -> None:
+    started(ledger)
+    east = (NOON + timedelta(microseconds=7)).astimezone(timezone(timedelta(hours=5, minutes=30)))
+    ledger.progress.checkpoint("run-1", CleanupProgress("run-1", east, "t", 1, 0, 0, 0, NOON))
+    found = ledger.progress.get("run-1")
+    assert found is not None
+    assert found.started_at.isoformat() == "2026-03-01T12:00:00.000007+00:00"
+    assert found.last_checkpoint_at.tzinfo is UTC
+
+
+def test_an_instant_without_a_zone_is_not_stored(ledger: Ledger) -> None:
+    started(ledger)
+    with pytest.raises(StateError, match="without a time zone"):
+        ledger.progress.checkpoint("run-1", CleanupProgress("run-1", NOON.replace(tzinfo=None), "t", 1, 0, 0, 0, NOON))
+
+
+def test_pending_files_are_entered_counted_walked_and_struck_out(ledger: Ledger) -> None:
+    waiting = [PendingFile("run-1", "prod.orders", f"s3://lake/{i:04}.parquet", i, NOON) for i in range(2500)]
+    ledger.pending.add(iter(waiting))
+    ledger.pending.add([waiting[0], waiting[0], replace(waiting[1], released_at=NOON + HOUR)])
+    assert ledger.pending.count() == 2500
+    pages = list(ledger.pending.iter_uris(1000))
+    assert [len(page) for page in pages] == [1000, 1000, 500]
+    assert {uri for page in pages for uri in page} == {file.uri for file in waiting}
+    assert ledger.pending.remove([*(file.uri for file in waiting[:2000]), "s3://lake/other"]) == 2000
+    assert ledger.pending.count() == 500
+    assert list(ledger.pending.iter_uris(1000)) == [[file.uri for file in waiting[2000:]]]
+
+
+def test_a_heartbeat_is_live_until_its_time_is_over(ledger: Ledger) -> None:
+    beat = Heartbeat("flink-1", "prod.orders", "s3://lake/orders/", NOON - HOUR, NOON, 60)
+    other = replace(beat, prefix="s3://lake/elsewhere/")
+    for each in (beat, other, replace(beat, writer="flink-2", ttl_seconds=10)):
+        ledger.heartbeats.beat(each)
+    minute = timedelta(seconds=60)
+    assert ledger.heartbeats.live(NOON + minute) == [other, beat]
+    assert ledger.heartbeats.live(NOON + minute + timedelta(microseconds=1)) == []
+    again = replace(beat, beat_at=NOON + minute)
+    ledger.heartbeats.beat(again)
+    assert ledger.heartbeats.live(NOON + 2 * minute) == [again]
+    ledger.heartbeats.end("flink-1", "prod.orders")
+    assert [live.writer for live in ledger.heartbeats.live(NOON)] == ["flink-2"]
+
+
+def test_freezing_and_unfreezing(ledger: Ledger) -> None:
+    assert ledger.switches.frozen() is None
+    ledger.switches.freeze(ACTOR, "migration of the catalog")
+    ledger.switches.abandon("u-1", ACTOR, "dropped by hand")
+    frozen = ledger.switches.frozen()
+    assert frozen is not None
+    who, when, reason = frozen
+    assert (who, reason, when.tzinfo) == ("ada", "migration of the catalog", UTC)
+    ledger.switches.unfreeze(ACTOR)
+    assert ledger.switches.frozen() is None
+
+
+def test_abandoned_tables(ledger: Ledger) -> None:
+    assert ledger.switches.abandoned() == frozenset()
+    for uuid in ("u-1", "u-2", "u-1"):
+        ledger.switches.abandon(uuid, ACTOR, "gone")
+    assert ledger.switches.abandoned() == {"u-1", "u-2"}
+
+
+def test_a_deployment_has_one_name(ledger: Ledger) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        names = set(pool.map(lambda _: ledger.switches.deployment_id(), range(16)))
+    assert names == {ledger.switches.deployment_id()}
+
+
+def test_reach_is_what_was_seen_last(ledger: Ledger) -> None:
+    assert ledger.reach.last() == {}
+    orders = Reach("prod.orders", "u-1", 100, 10**13, ("s3://lake/a/", "s3://lake/b/"), NOON)
+    ledger.reach.record([orders, ("prod.users", "u-2", 5, 50, (), NOON)])
+    ledger.reach.record([orders._replace(live_files=90, at=NOON + HOUR)])
+    assert ledger.reach.last(["prod.orders", "prod.none"]) == {
+        "prod.orders": orders._replace(live_files=90, at=NOON + HOUR)
+    }
+    made_again = Reach("prod.orders", "u-9", 1, 1, (), NOON + 2 * HOUR)
+    ledger.reach.record([made_again])
+    assert ledger.reach.last() == {"prod.orders": made_again, "prod.users": Reach("prod.users", "u-2", 5, 50, (), NOON)}
+
+
+def test_cache_files_are_exchanged_at_once(ledger: Ledger) -> None:
+    for name in ("a", "b"):
+        ledger.cache.add("manifest", name, name * 64, 10, 100)
+    ledger.cache.add("list", "c", "c" * 64, 1, 1)
+    merged = CacheFile("manifest", "ab", "d" * 64, 20, 150)
+    assert not ledger.cache.replace("manifest", ["a", "c"], merged), "c is of another kind"
+    assert [file.uri for file in ledger.cache.files("manifest")] == ["a", "b"]
+    assert ledger.cache.replace("manifest", ["a", "b"], merged)
+    assert ledger.cache.files("manifest") == [merged]
+    assert not ledger.cache.replace("manifest", ["a", "b"], replace(merged, uri="late"))
+    assert ledger.cache.files("manifest") == [merged]
+    assert [file.uri for file in ledger.cache.files("list")] == ["c"]

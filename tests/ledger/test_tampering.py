@@ -1,0 +1,107 @@
+"""An edited, missing or reordered row of the journal shows, whichever it is."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from lakewarden.ledger.connection import connect
+from lakewarden.ledger.database import Ledger
+from lakewarden.ledger.heads import head_uri, verify_heads, write_head
+from lakewarden.model.errors import StateError
+from lakewarden.storage.stores import Stores
+from tests.fixtures_ledger import SteppedClock
+from tests.ledger.samples import files, outcomes, started
+
+ROW = (
+    "INSERT INTO lw_outcomes (run_id, batch_no, position, uri_hash, size, outcome) VALUES ('run-1', {}, {}, 1, 1, 'x')"
+)
+SEQ = "UPDATE lw_journal SET seq = {} WHERE seq = {}"
+EDITS = {
+    "an outcome": ["UPDATE lw_outcomes SET outcome = 'absent' WHERE batch_no = 1 AND position = 2"],
+    "a message": ["UPDATE lw_outcomes SET message = 'x' WHERE batch_no = 1 AND position = 2"],
+    "an index key": ["UPDATE lw_outcomes SET uri_hash = 5 WHERE batch_no = 1 AND position = 2"],
+    "a size": ["UPDATE lw_outcomes SET size = 0 WHERE batch_no = 0 AND position = 0"],
+    "a row removed": ["DELETE FROM lw_outcomes WHERE batch_no = 1 AND position = 4"],
+    "all rows of a batch removed": ["DELETE FROM lw_outcomes WHERE batch_no = 1"],
+    "a row added": [ROW.format(1, 9)],
+    "rows of a batch that never was": [ROW.format(8, 0)],
+    "a count": ["UPDATE lw_journal SET count = 4 WHERE seq = 2"],
+    "an instant": ["UPDATE lw_journal SET at = '2026-03-01T12:00:09.000000+00:00' WHERE seq = 3"],
+    "a hash": ["UPDATE lw_journal SET hash = prev_hash WHERE seq = 2"],
+    "the first entry removed": ["DELETE FROM lw_journal WHERE seq = 0"],
+    "a middle entry removed": ["DELETE FROM lw_journal WHERE seq = 2"],
+    "a whole batch removed": [
+        "DELETE FROM lw_outcomes WHERE batch_no = 1",
+        "DELETE FROM lw_journal WHERE batch_no = 1",
+    ],
+    "the last entry removed, not its rows": ["DELETE FROM lw_journal WHERE seq = 5"],
+    "entries swapped": [SEQ.format(99, 2), SEQ.format(2, 3), SEQ.format(3, 99)],
+    "a batch renumbered": [f"UPDATE lw_{t} SET batch_no = 7 WHERE batch_no = 1" for t in ("journal", "outcomes")],
+    "the operator": ["UPDATE lw_runs SET operator = 'eve'"],
+    "the plan": ["UPDATE lw_runs SET plan_id = 'plan-9'"],
+}
+
+
+def edit(url: str, clock: SteppedClock, statements: list[str], **values: object) -> None:
+    connections = connect(url, clock)
+    with connections.write() as connection:
+        for statement in statements:
+            connection.execute(text(statement), values)
+    connections.close()
+
+
+@pytest.fixture
+def journaled(ledger: Ledger) -> Ledger:
+    started(ledger)
+    for number in range(3):
+        batch = files(5, batch=number)
+        ledger.journal.intent("run-1", number, batch)
+        ledger.journal.outcomes("run-1", number, outcomes(batch))
+    assert ledger.journal.verify("run-1") == []
+    return ledger
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_shows(journaled: Ledger, ledger_url: str, clock: SteppedClock, what: str) -> None:
+    edit(ledger_url, clock, EDITS[what])
+    assert journaled.journal.verify("run-1") != []
+
+
+@pytest.mark.parametrize("packed", [zlib.compress(b"[]"), b"damaged"])
+def test_an_edited_intent_shows(journaled: Ledger, ledger_url: str, clock: SteppedClock, packed: bytes) -> None:
+    edit(ledger_url, clock, ["UPDATE lw_journal SET files = :packed WHERE seq = 2"], packed=packed)
+    problems = journaled.journal.verify("run-1")
+    assert len(problems) == 1
+    assert "batch 1" in problems[0]
+
+
+def test_an_unknown_run_is_a_problem(ledger: Ledger) -> None:
+    assert ledger.journal.verify("run-9") == ["run run-9 is not in the ledger"]
+
+
+def test_a_cut_tail_shows_in_the_kept_head(
+    journaled: Ledger, ledger_url: str, clock: SteppedClock, tmp_path: Path
+) -> None:
+    stores, place = Stores(), f"file://{tmp_path}/place/"
+    head = journaled.journal.head("run-1")
+    write_head(stores, place, "run-1", head)
+    write_head(stores, place, "run-1", head)
+    assert verify_heads(stores, place, {"run-1": head}) == []
+    edit(ledger_url, clock, [f"DELETE FROM lw_{t} WHERE batch_no = 2" for t in ("outcomes", "journal")])
+    assert journaled.journal.verify("run-1") == [], "a shorter chain is a whole chain"
+    cut = journaled.journal.head("run-1")
+    assert len(verify_heads(stores, place, {"run-1": cut})) == 1
+    with pytest.raises(StateError, match="another journal head"):
+        write_head(stores, place, "run-1", cut)
+    assert verify_heads(stores, place, {"run-1": head}) == [], "what was kept is never replaced"
+
+
+def test_a_head_that_is_missing_or_damaged_shows(tmp_path: Path) -> None:
+    stores, place = Stores(), f"file://{tmp_path}/place"
+    stores.create(head_uri(place, "b"), b"{")
+    problems = verify_heads(stores, place, {"a": "0" * 64, "b": "0" * 64})
+    assert ["no head" in problems[0], "cannot be read" in problems[1]] == [True, True]

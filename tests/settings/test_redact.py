@@ -1,0 +1,96 @@
+"""What may be shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lakewarden import logs
+from lakewarden.settings import redact
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "s3.secret-access-key",
+        "access_key_id",
+        "token",
+        "oauth2.credential",
+        "accountKey",
+        "SAS_TOKEN",
+        "header.Authorization",
+    ],
+)
+def test_secrets_are_masked_by_name_at_any_depth(name: str) -> None:
+    assert redact({"a": [{name: "hunter2"}]}) == {"a": [{name: "***"}]}
+    assert redact("hunter2", name) == "***"
+    assert redact({name: {"inner": "hunter2"}}) != {name: {"inner": "hunter2"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://warden:hunter2@db/x failed",
+        "postgresql://warden:p@ss-hunter2@db/x",
+        "https://hunter2@host/p",
+        "https://h/p?X-Amz-Signature=hunter2&x=1",
+        "connect host=db password=hunter2 user=x",
+        "{'token': 'hunter2'}",
+        "Authorization: Bearer hunter2hunter2",
+    ],
+)
+def test_secrets_inside_text_are_masked(text: str) -> None:
+    assert "hunter2" not in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3://bucket/a@b/c=1/key=2/f.parquet",
+        "abfss://container@account.dfs.core.windows.net/t/f",
+        "/data/t/00000-1.parquet",
+    ],
+)
+def test_file_names_are_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_names_that_only_identify_are_left_alone() -> None:
+    facts = {"key": "s3://b/t/", "lease_key": "k", "partition_key": "day", "monkey": 1, "batch_size": 5, "x": None}
+    assert redact(facts) == facts
+
+
+def test_logs_are_json_with_fields_bound_and_without_secrets(capsys: Any) -> None:
+    logs.configure(terminal=False, env={})
+    logs.bind(run_id="r1", table="a.b").info("opened", uri="s3://u:hunter2@h/x", token="hunter2")
+    logs.bind().debug("hidden")
+    captured = capsys.readouterr()
+    line = json.loads(captured.err)
+    assert (line["event"], line["run_id"], line["table"], line["level"]) == ("opened", "r1", "a.b", "info")
+    assert "hunter2" not in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("verbose", "terminal", "form", "levels", "as_json"),
+    [
+        (False, True, "", "we", False),
+        (False, False, "", "iwe", True),
+        (True, True, "", "diwe", False),
+        (False, True, "json", "we", True),
+        (False, False, "console", "iwe", False),
+    ],
+)
+def test_level_and_form_follow_the_place(
+    capsys: Any, verbose: bool, terminal: bool, form: str, levels: str, as_json: bool
+) -> None:
+    logs.configure(verbose=verbose, terminal=terminal, env={"LAKEWARDEN_LOG": form})
+    log = logs.logger("test")
+    for write in (log.debug, log.info, log.warning, log.error):
+        write("line")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(levels)
+    assert lines[0].startswith("{") is as_json

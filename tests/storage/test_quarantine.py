@@ -1,0 +1,75 @@
+"""Trash: copied whole before anything goes, brought back create-only, purged through the door."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from lakewarden.model.errors import LeaseLostError
+from lakewarden.storage.quarantine import copy_to_trash, purge, quarantine, restore, trash_address
+from lakewarden.storage.stores import Stores
+from tests.fixtures_storage import Place
+from tests.storage.test_delete import Turned, filled, fine, listed, permit
+
+
+@pytest.fixture(params=["same store", "another store"])
+def trash(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> str:
+    if request.param == "same store":
+        return place.root.removesuffix("wh/") + "trash/"
+    return f"memory://trash{uuid.uuid4().hex}/bin/" if place.kind != "memory" else f"file://{tmp_path}/bin/"
+
+
+def test_quarantine_restore_purge(place: Place, trash: str) -> None:
+    files = filled(place, ["a%20b", "d/a#1", "é", "later"])
+    place.stores.put(place.uri("later"), b"changed since")
+    results = quarantine(permit(place.root, files), place.stores, trash, files, Turned())
+    outcomes = {r.uri.removeprefix(place.root): r.outcome for r in results}
+    assert outcomes == {"a%20b": "quarantined", "d/a#1": "quarantined", "é": "quarantined", "later": "changed"}
+    assert {f.uri for f in listed(place.stores, place.root)} == {place.uri("later")}
+    assert place.stores.get(trash_address(trash, "r", place.uri("d/a#1"))) == b"x"
+
+    place.stores.put(place.uri("é"), b"somebody else's")
+    back = restore(place.stores, trash, "r", [place.uri("a%20b"), place.uri("é"), place.uri("never")])
+    assert [result.outcome for result in back] == ["kept", "changed", "absent"]
+    assert place.stores.get(place.uri("a%20b")) == b"x"
+    assert place.stores.get(place.uri("é")) == b"somebody else's"
+
+    place.stores.put(f"{trash}other-run/f", b"x")
+    gone = [r for batch in purge(place.stores, trash, "r", Turned(), check_lease=fine) for r in batch]
+    assert {r.outcome for r in gone} == {"deleted"}
+    assert [f.uri for f in listed(place.stores, trash)] == [f"{trash}other-run/f"]
+
+
+def test_nothing_is_deleted_if_the_copy_is_not_whole(place: Place, trash: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = filled(place, ["f"])
+    target = place.stores.at(trash)
+    real = type(target).put_stream
+    monkeypatch.setattr(type(target), "put_stream", lambda self, key, pieces: real(self, key, iter([b"?"])))
+    monkeypatch.setattr(type(target), "copy", lambda self, src, dst: self.put(dst, b"?"))
+    (result,) = quarantine(permit(place.root, files), place.stores, trash, files, Turned())
+    assert (result.outcome, result.code) == ("failed", "LW-STORE-001")
+    assert place.stores.get(place.uri("f")) == b"x"
+
+
+def test_copying_first_is_safe_to_repeat(place: Place, trash: str) -> None:
+    files = filled(place, ["f"])
+    for _ in range(2):
+        assert [r.outcome for r in copy_to_trash(place.stores, trash, "r", files)] == ["kept"]
+    (result,) = quarantine(permit(place.root, files), place.stores, trash, files, Turned())
+    assert result.outcome == "quarantined"
+
+
+def test_purge_needs_a_lease_and_a_run() -> None:
+    def lost() -> None:
+        raise LeaseLostError("gone")
+
+    stores, trash = Stores(), f"memory://t{uuid.uuid4().hex}/trash/"
+    stores.put(f"{trash}run/f", b"x")
+    with pytest.raises(LeaseLostError):
+        list(purge(stores, trash, "run", Turned(), check_lease=lost))
+    for run_id in ("", "..", ".", "a/b"):
+        with pytest.raises(ValueError, match="not a run"):
+            list(purge(stores, trash, run_id, Turned(), check_lease=fine))
+    assert stores.get(f"{trash}run/f") == b"x"
