@@ -56,14 +56,16 @@ clean: ## remove what make made
 	@touch $@
 
 # An existing .venv is completed, not replaced.
-.venv/.installed: .tools/.installed pyproject.toml requirements/runtime.txt requirements/dev.txt requirements/java.txt tools/java.py
+.venv/.installed: .tools/.installed pyproject.toml requirements/runtime.txt requirements/dev.txt requirements/java.txt
 	@echo "setting up: the locked packages (.venv)"
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(BIN)/python tools/java.py || { echo "setting up: Java (none of 17 or newer was found)" \
+	@$(BIN)/python -m lakewarden.pipeline.java || { echo "setting up: Java (none of 17 or newer was found)" \
 		&& $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/java.txt \
-		&& $(BIN)/python tools/java.py .venv/java; }
+		&& $(BIN)/python -m lakewarden.pipeline.java .venv/java; }
+	@echo "setting up: the archive that lets Spark start quickly"
+	@$(BIN)/python -m lakewarden.pipeline.class_archive >.venv/class-archive.log 2>&1 || cat .venv/class-archive.log
 	@touch $@
 
 .venv/.jars: .venv/.installed tests/fixtures_spark.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakewarden.wiring import Warden
+    from lakewarden.warden import Warden
 
 
 def open(config: str | None = None, *, verbose: bool = False) -> Warden:

@@ -70,7 +70,9 @@ class Warden:
         rooms = self._rooms
         stamp = f"{rooms.clock.now():%Y%m%dT%H%M%SZ}-{name}-{rooms.new_id()}"
         directory = plan_directory(out) if out else f"{rooms.state}plans/{stamp}/"
-        request = orphans.Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
+        request = orphans.Request(
+            actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace)
+        )
         return orphans.plan(rooms, request, progress or _quiet)
 
     def apply(
@@ -104,7 +106,12 @@ class Warden:
             status = RunStatus.REFUSED if refused else RunStatus.PLANNED if any(changes.values()) else RunStatus.DONE
             kept = {name: tally["files"] for name, tally in result.plan.totals()["verdicts"].items()}
             return RunResult(
-                run_id="", plan_id=result.plan.plan_id, job=result.plan.job, status=status, kept=kept, plan_path=result.path
+                run_id="",
+                plan_id=result.plan.plan_id,
+                job=result.plan.job,
+                status=status,
+                kept=kept,
+                plan_path=result.path,
             )
         return self.apply(result, actor=actor, progress=progress)
 
@@ -113,7 +120,9 @@ class Warden:
 
         return load_plan(self._rooms.stores, plan_dir)
 
-    def plan_rows(self, plan_dir: str, verdict: str | None = None, limit: int | None = None) -> Iterator[Mapping[str, Any]]:
+    def plan_rows(
+        self, plan_dir: str, verdict: str | None = None, limit: int | None = None
+    ) -> Iterator[Mapping[str, Any]]:
         from lakewarden.jobs.planfiles import plan_rows
 
         return plan_rows(self._rooms.stores, self.load_plan(plan_dir), verdict, limit)
@@ -130,7 +139,9 @@ class Warden:
         run = self._rooms.ledger.runs.get(run_id)
         if run is None:
             raise NotFoundError(f"there is no run {run_id}")
-        steps = [{"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in self._rooms.ledger.runs.steps(run_id)]
+        steps = [
+            {"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in self._rooms.ledger.runs.steps(run_id)
+        ]
         outcomes = {name: asdict(tally) for name, tally in self._rooms.ledger.journal.done(run_id).items()}
         open_batches = [batch.batch_no for batch in self._rooms.ledger.journal.open_batches(run_id)]
         return {**_run_json(run), "steps": steps, "outcomes": outcomes, "open_batches": open_batches}
@@ -204,7 +215,9 @@ class Warden:
             for found in self._rooms.ledger.journal.find(uri)
         ]
 
-    def heartbeat(self, table: str, *, writer: str | None = None, prefix: str | None = None, ttl_seconds: int = 300) -> AbstractContextManager[None]:
+    def heartbeat(
+        self, table: str, *, writer: str | None = None, prefix: str | None = None, ttl_seconds: int = 300
+    ) -> AbstractContextManager[None]:
         """While open, files that this writer began under the table (or `prefix`) count as in flight."""
         from lakewarden.jobs.beating import beating
         from lakewarden.jobs.reporting import find_table
@@ -239,5 +252,3 @@ def _lease_json(record: Any) -> dict[str, Any]:
         "renewed_at": record.renewed_at.isoformat(),
         "ttl_seconds": record.ttl_seconds,
     }
-
-

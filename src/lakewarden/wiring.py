@@ -21,7 +21,7 @@ from lakewarden.storage.stores import Stores
 from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakewarden.pipeline.session import SparkSession
 
 # PyIceberg's names for what obstore calls otherwise. Catalog properties serve the stores unless [storage] says more.
 S3_NAMES = {

@@ -6,74 +6,86 @@ leaves an intent in the journal, and the next apply of the same plan goes on fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
-from lakewarden.jobs.batches import Batch, batches_of
-from lakewarden.jobs.ownership import claim_place, owner_place
+import pyarrow as pa
+
+from lakewarden.jobs.batches import Batch, batches_of, orphans_of
+from lakewarden.jobs.ownership import OWNER_FILE, claim_place, owner_place
 from lakewarden.jobs.pacing import Pace
 from lakewarden.jobs.planfiles import load_plan
+from lakewarden.jobs.purging import LEASE_SECONDS, purge_old, trash_of
 from lakewarden.jobs.revalidation import Revalidation
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.tallying import REMOVED, SHOWN_FAILURES, Tallying, failures_of
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.logs import bind
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import (
+    CatalogUnavailableError,
     FrozenError,
     InvariantViolationError,
     LakewardenError,
+    LeaseHeldError,
+    LeaseLostError,
+    MissingStoreError,
     NothingAppliedError,
+    PlanError,
     PlanExpiredError,
+    PlanOutdatedError,
+    StaleValidationError,
+    StateError,
+    StoreUnavailableError,
     TooManyAbsentError,
     UsageError,
 )
-from lakewarden.model.plan import Plan, Tally
+from lakewarden.model.plan import Plan, Tally, add_tallies
 from lakewarden.model.policy import DeleteMode
-from lakewarden.model.ports import FileOutcome, JournalFile, Progress
+from lakewarden.model.ports import FileOutcome, Heartbeat, JournalFile, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Brake, Outcome
 from lakewarden.storage.delete import delete, grant
-from lakewarden.storage.quarantine import copy_to_trash, quarantine, restore
+from lakewarden.storage.quarantine import copy_to_trash, restore, trash_address
 
-LEASE_SECONDS = 120.0
 ABSENT_SHARE = 0.2
 ABSENT_AT_LEAST = 20
-SHOWN_FAILURES = 100
+STARTED = "started"
 
-
-@dataclass
-class Tallying:
-    """What became of the files so far."""
-
-    outcomes: dict[str, Tally] = field(default_factory=dict)
-    failures: list[FailedFile] = field(default_factory=list)
-    trouble: list[str] = field(default_factory=list)
-
-    def add(self, files: Sequence[JournalFile], outcomes: Sequence[FileOutcome]) -> None:
-        for file, outcome in zip(files, outcomes, strict=True):
-            self.outcomes[outcome.outcome] = self.outcomes.get(outcome.outcome, Tally()) + Tally(1, file.size)
-            if outcome.outcome == Outcome.FAILED and len(self.failures) < SHOWN_FAILURES:
-                self.failures.append(FailedFile(outcome.uri, outcome.code or "LW-STORE-001", outcome.message or ""))
-
-    def of(self, outcome: Outcome) -> Tally:
-        return self.outcomes.get(outcome, Tally())
-
-    @property
-    def touched(self) -> int:
-        return sum(tally.files for name, tally in self.outcomes.items() if name != Outcome.KEPT)
+# What passes by itself or by somebody's hand: the run stays open, and the same apply goes on with it.
+PASSING = (
+    CatalogUnavailableError,
+    FrozenError,
+    LeaseHeldError,
+    LeaseLostError,
+    MissingStoreError,
+    StaleValidationError,
+    StateError,
+    StoreUnavailableError,
+)
 
 
 def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], progress: Progress) -> RunResult:
     """Do what the plan in this directory says, once."""
     result = load_plan(rooms.stores, directory)
     check_plan(rooms, result.plan, overrides)
+    lifted = _overrides_at_start(rooms, result.plan, overrides)
+    rows = orphans_of(rooms.stores, result, allowed_tables(result.plan, lifted))
     run_id = rooms.ledger.plans.claim(result.plan.plan_id, rooms.new_id())
-    if rooms.ledger.runs.get(run_id) is None:
-        rooms.ledger.runs.start(run_id, result.plan.job, result.plan.plan_id, actor)
-    return Application(rooms, result, run_id, frozenset(overrides), progress).run()
+    # Of two that apply one plan at once, the second must not take the first for a crashed one.
+    with rooms.leases.acquire(f"run/{run_id}", LEASE_SECONDS) as lease:
+        if (run := rooms.ledger.runs.get(run_id)) is None:
+            rooms.ledger.runs.start(run_id, result.plan.job, result.plan.plan_id, actor)
+        elif run.finished_at is not None:
+            raise PlanOutdatedError(
+                f"plan {result.plan.plan_id} was finished meanwhile by run {run_id}; nothing was done"
+            )
+        rooms.ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
+        return Application(rooms, result, run_id, rows, lifted, lease, progress).run()
 
 
 def check_plan(rooms: Rooms, plan: Plan, overrides: Sequence[str]) -> None:
@@ -82,7 +94,16 @@ def check_plan(rooms: Rooms, plan: Plan, overrides: Sequence[str]) -> None:
     if unknown:
         raise UsageError(f"there is no brake {unknown[0]!r}; brakes: {', '.join(Brake)}")
     if (frozen := rooms.ledger.switches.frozen()) is not None:
-        raise FrozenError(f"{frozen.who} froze this deployment on {frozen.when:%Y-%m-%d %H:%M} UTC: {frozen.reason}; nothing was done")
+        when = f"{frozen.when:%Y-%m-%d %H:%M} UTC"
+        raise FrozenError(f"{frozen.who} froze this deployment on {when}: {frozen.reason}; nothing was done")
+    if rooms.ledger.plans.header(plan.plan_id) is None:
+        # Another deployment's leases, heartbeats and record of used plans are not visible here.
+        raise PlanError(f"plan {plan.plan_id} was not made by this deployment; nothing was done")
+    catalogs = tuple(f"{catalog.name}." for catalog in rooms.catalogs)
+    unseen = [name for name in plan.pointers if not name.startswith(catalogs)]
+    if unseen:
+        # Its tables may need the files by now, and nobody could tell.
+        raise PlanOutdatedError(f"no configured catalog holds {unseen[0]}, which the plan has read; nothing was done")
     if rooms.clock.now() >= plan.expires_at and rooms.ledger.runs.open_for_plan(plan.plan_id) is None:
         raise PlanExpiredError(f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC; nothing was done")
     if not allowed_tables(plan, overrides) and any(table.refusal for table in plan.tables):
@@ -95,135 +116,180 @@ def allowed_tables(plan: Plan, overrides: Sequence[str]) -> frozenset[str]:
     return frozenset(table.identifier for table in plan.tables if table.refusal is None or table.identifier in lifted)
 
 
+def _overrides_at_start(rooms: Rooms, plan: Plan, overrides: Sequence[str]) -> tuple[str, ...]:
+    """The brakes that the run was started without: other tables would shift its batches when it goes on."""
+    run = rooms.ledger.runs.open_for_plan(plan.plan_id)
+    steps = [step for step in rooms.ledger.runs.steps(run.run_id) if step.name == STARTED] if run else []
+    if not steps:
+        return tuple(overrides)
+    first = tuple(steps[0].detail["overrides"])
+    if run and not set(overrides) <= set(first):
+        raise UsageError(f"run {run.run_id} was started with the brakes {list(first)} lifted, and goes on with those")
+    return first
+
+
 class Application:
     """One run of one plan."""
 
     def __init__(
-        self, rooms: Rooms, result: PlanResult, run_id: str, overrides: frozenset[str], progress: Progress
+        self,
+        rooms: Rooms,
+        result: PlanResult,
+        run_id: str,
+        rows: pa.Table,
+        overrides: Sequence[str],
+        lease: Lease,
+        progress: Progress,
     ) -> None:
         self.rooms = rooms
         self.result = result
         self.plan = result.plan
         self.run_id = run_id
+        self.rows = rows
+        self.lease = lease
         self.progress = progress
         self.log = bind(run_id=run_id, job=self.plan.job)
-        self.tables = allowed_tables(self.plan, sorted(overrides))
+        self.tables = allowed_tables(self.plan, overrides)
         self.pace = Pace.of([table.policy for table in self.plan.tables if table.identifier in self.tables])
         self.validation = Revalidation(rooms, self.plan)
         self.tally = Tallying()
-        self.total = 0
+        self.earlier = rooms.ledger.journal.done(run_id)
 
     def run(self) -> RunResult:
-        """Every batch, then the verification, then the record. A failure is recorded too, never a half-open run."""
+        """Every batch, then the verification, then the record."""
         self.log.info("apply starts", plan=self.plan.plan_id, tables=len(self.tables))
-        status = RunStatus.FAILED
         try:
             expired = self.rooms.clock.now() >= self.plan.expires_at
             self._finish_open_batches(expired)
             if expired:
-                raise PlanExpiredError(f"plan {self.plan.plan_id} expired before its run was finished; its open batch was settled")
+                raise PlanExpiredError(
+                    f"plan {self.plan.plan_id} expired before its run was finished; its open batch was settled"
+                )
             self._delete_all()
             self._verify()
-            status = self._status()
+        except PASSING as error:
+            self.log.error("apply stopped", code=error.code, message=error.message)
+            self.rooms.ledger.runs.step(self.run_id, "stopped", {"code": error.code, "message": error.message})
+            raise
         except LakewardenError as error:
             self.log.error("apply stopped", code=error.code, message=error.message)
-            self._record(self._result(RunStatus.PARTIAL if self.tally.touched else RunStatus.FAILED))
+            self._record(RunStatus.PARTIAL if self.earlier or self.tally.touched else RunStatus.FAILED)
             raise
-        return self._record(self._result(status))
+        purge_old(self.rooms, self.run_id)
+        return self._record()
 
     def _delete_all(self) -> None:
-        files = batches_of(self.rooms.stores, self.result, self.tables, self.pace.batch_size)
-        self.total = sum(table.changes.get("files", 0) for table in self.plan.tables if table.identifier in self.tables)
         done = self.rooms.ledger.journal.next_batch(self.run_id)
         leases: dict[str, Lease] = {}
         with ExitStack() as stack:
-            for batch in files:
+            for batch in batches_of(self.result, self.rows, self.pace.batch_size):
                 if batch.number < done:
                     continue
                 for prefix in batch.roots:
                     if prefix not in leases:
                         leases[prefix] = stack.enter_context(self._lease(prefix))
-                self._delete(batch.number, batch.files, [leases[prefix] for prefix in batch.roots])
+                self._delete(batch.number, batch.files, {prefix: leases[prefix] for prefix in batch.roots})
                 for prefix in batch.finished:
-                    if prefix in leases:
-                        leases[prefix].release()
+                    leases[prefix].release()
                 self._check_absent()
                 self._checkpoint(batch)
                 self.pace.wait(self.rooms.clock)
 
     def _lease(self, prefix: str) -> Lease:
         """The root's lease, and our name on its bucket."""
+        if not _is_there(self.rooms, prefix):
+            raise MissingStoreError(f"the root {prefix} is not there; nothing of it was deleted")
         if (foreign := claim_place(self.rooms, owner_place(prefix))) is not None:
             raise NothingAppliedError(foreign.message, hint=foreign.hint)
         return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
 
-    def _delete(self, number: int, files: Sequence[JournalFile], leases: Sequence[Lease], *, resumed: bool = False) -> None:
+    def _delete(
+        self, number: int, files: Sequence[JournalFile], leases: dict[str, Lease], *, resumed: bool = False
+    ) -> None:
         """One batch: validate, write the intent, delete, write each outcome."""
-
-        def held() -> None:
-            for lease in leases:
-                lease.check()
-
+        held = partial(_all_held, [self.lease, *leases.values()])
         held()
         self._check_frozen()
-        mode = self.pace.mode
-        if mode is DeleteMode.QUARANTINE:
-            copy_to_trash(self.rooms.stores, self.trash, self.run_id, files, concurrency=self.pace.concurrency)
+        self._check_roots(leases)
+        copies = self._copied(files)
+        # Writers first, then pointers: one that commits and stops beating in between is seen by one of the two.
+        writers = self.rooms.ledger.heartbeats.live(self.rooms.clock.now())
         validated = self.validation.check()
-        allowed = self._without_writers(self.validation.keep(files))
+        allowed = _without_writers(self.validation.keep(files), writers)
         if not resumed:
             self.rooms.ledger.journal.intent(self.run_id, number, files)
         outcomes = {file.uri: FileOutcome(file.uri, Outcome.KEPT) for file in files}
-        if allowed:
+        outcomes |= {file.uri: copies[file.uri] for file in allowed if file.uri in copies}
+        ready = [file for file in allowed if outcomes[file.uri].outcome == Outcome.KEPT]
+        if ready:
             permit = grant(
                 plan_id=self.plan.plan_id,
                 run_id=self.run_id,
                 roots=[root.prefix for root in self.plan.roots],
-                uris=[file.uri for file in allowed],
+                uris=[file.uri for file in ready],
                 validated_at=validated,
                 check_lease=held,
             )
-            stores, clock, concurrency = self.rooms.stores, self.rooms.clock, self.pace.concurrency
-            if mode is DeleteMode.QUARANTINE:
-                found = quarantine(permit, stores, self.trash, allowed, clock, concurrency=concurrency)
-            else:
-                found = delete(permit, stores, allowed, clock, concurrency=concurrency)
-            outcomes |= {outcome.uri: outcome for outcome in found}
+            found = delete(permit, self.rooms.stores, ready, self.rooms.clock, concurrency=self.pace.concurrency)
+            outcomes |= {outcome.uri: self._named(outcome) for outcome in found}
         answers = [outcomes[file.uri] for file in files]
+        if resumed:
+            answers = [self._after_crash(answer) for answer in answers]
         self.rooms.ledger.journal.outcomes(self.run_id, number, answers)
         self.tally.add(files, answers)
         self.pace.learn(answers)
         self.log.debug("batch done", batch=number, files=len(files))
 
     @property
-    def trash(self) -> str:
-        return f"{self.rooms.state}trash/"
+    def quarantined(self) -> bool:
+        return self.pace.mode is DeleteMode.QUARANTINE
 
-    def _without_writers(self, files: Sequence[JournalFile]) -> list[JournalFile]:
-        """Files that no writer at work may be about to commit."""
-        beats = self.rooms.ledger.heartbeats.live(self.rooms.clock.now())
-        return [
-            file
-            for file in files
-            if not any(file.uri.startswith(b.prefix) and (file.modified is None or file.modified >= b.since) for b in beats)
-        ]
+    def _copied(self, files: Sequence[JournalFile]) -> dict[str, FileOutcome]:
+        """Copies in the trash, made before the validation: large files must not make it too old to be used."""
+        if not self.quarantined:
+            return {}
+        trash, concurrency = trash_of(self.rooms), self.pace.concurrency
+        copies = copy_to_trash(self.rooms.stores, trash, self.run_id, files, concurrency=concurrency)
+        return {copy.uri: copy for copy in copies}
+
+    def _named(self, outcome: FileOutcome) -> FileOutcome:
+        """A removal by its name: what has a copy in the trash was quarantined."""
+        gone = outcome.outcome in (Outcome.DELETED, Outcome.HIDDEN)
+        return FileOutcome(outcome.uri, Outcome.QUARANTINED) if gone and self.quarantined else outcome
+
+    def _after_crash(self, outcome: FileOutcome) -> FileOutcome:
+        """A file that the crashed process announced and that is gone went by its hand, not by a stranger's."""
+        if outcome.outcome != Outcome.ABSENT:
+            return outcome
+        message = "gone when the run was resumed"
+        if not self.quarantined:
+            return FileOutcome(outcome.uri, Outcome.DELETED, None, message)
+        if self.rooms.stores.head(trash_address(trash_of(self.rooms), self.run_id, outcome.uri)) is None:
+            return outcome
+        return FileOutcome(outcome.uri, Outcome.QUARANTINED, None, message)
 
     def _check_frozen(self) -> None:
         if (frozen := self.rooms.ledger.switches.frozen()) is not None:
             raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further batch was started")
+
+    def _check_roots(self, roots: dict[str, Lease]) -> None:
+        """The owner record that this run found or made must still be there: a lost mount leaves an empty directory."""
+        for prefix in roots:
+            if not _is_there(self.rooms, prefix) or self.rooms.stores.head(owner_place(prefix) + OWNER_FILE) is None:
+                raise MissingStoreError(f"the root {prefix} is not there any more; no further batch was started")
 
     def _finish_open_batches(self, expired: bool) -> None:
         """What a crashed run announced and did not record: validated again and deleted, or only looked at."""
         for batch in self.rooms.ledger.journal.open_batches(self.run_id):
             self.log.warning("open batch found", batch=batch.batch_no, files=len(batch.files))
             if expired:
-                outcomes = [self._look(file) for file in batch.files]
+                outcomes = [self._after_crash(self._look(file)) for file in batch.files]
                 self.rooms.ledger.journal.outcomes(self.run_id, batch.batch_no, outcomes)
                 self.tally.add(batch.files, outcomes)
                 continue
             with ExitStack() as stack:
                 roots = {r.prefix for r in self.plan.roots for f in batch.files if f.uri.startswith(r.prefix)}
-                leases = [stack.enter_context(self._lease(prefix)) for prefix in sorted(roots)]
+                leases = {prefix: stack.enter_context(self._lease(prefix)) for prefix in sorted(roots)}
                 self._delete(batch.batch_no, batch.files, leases, resumed=True)
 
     def _look(self, file: JournalFile) -> FileOutcome:
@@ -238,71 +304,96 @@ class Application:
     def _verify(self) -> None:
         """Look at the pointers once more: nothing that was deleted may be needed now."""
         self.validation.check()
-        if not self.validation.needed:
+        journal, needed = self.rooms.ledger.journal, self.validation.needed
+        if not needed:
             return
-        lost = [uri for uri in self._removed() if uri in self.validation.needed]
-        if not lost:
-            return
-        if self.pace.mode is DeleteMode.QUARANTINE:
-            back = restore(self.rooms.stores, self.trash, self.run_id, lost)
-            lost = [outcome.uri for outcome in back if outcome.outcome != Outcome.KEPT]
-            self.rooms.ledger.runs.step(self.run_id, "restored", {"files": len(back)})
+        lost = [f.uri for kind in REMOVED for f, _ in journal.outcome_rows(self.run_id, kind) if f.uri in needed]
+        if lost and self.quarantined:
+            back = restore(self.rooms.stores, trash_of(self.rooms), self.run_id, lost)
+            self.rooms.ledger.runs.step(self.run_id, "restored", {"files": lost[:SHOWN_FAILURES]})
+            # A place that is taken again holds what the table wants there.
+            lost = [outcome.uri for outcome in back if outcome.outcome not in (Outcome.KEPT, Outcome.CHANGED)]
         if lost:
             self.rooms.ledger.runs.step(self.run_id, "invariant-violation", {"files": lost[:SHOWN_FAILURES]})
             raise InvariantViolationError(f"{len(lost)} deleted files are needed now, such as {lost[0]}")
 
-    def _removed(self) -> Iterator[str]:
-        for kind in (Outcome.DELETED, Outcome.QUARANTINED, Outcome.HIDDEN):
-            for file, _ in self.rooms.ledger.journal.outcome_rows(self.run_id, kind):
-                yield file.uri
-
     def _checkpoint(self, batch: Batch) -> None:
         run = self.rooms.ledger.runs.get(self.run_id)
         now = self.rooms.clock.now()
-        done = sum(tally.files for tally in self.tally.outcomes.values())
+        # Counted here: asking the journal before every batch would cost more with each of them.
+        done = add_tallies(self.earlier, self.tally.outcomes)
+        processed = sum(tally.files for tally in done.values())
         self.rooms.ledger.progress.checkpoint(
             self.run_id,
             CleanupProgress(
                 run_id=self.run_id,
                 started_at=run.started_at if run else now,
                 scope=batch.roots[-1] if batch.roots else "",
-                total_candidates=self.total,
-                processed=done,
-                deleted=self.tally.of(Outcome.DELETED).files,
-                failed=self.tally.of(Outcome.FAILED).files,
+                total_candidates=self.rows.num_rows,
+                processed=processed,
+                deleted=sum(done.get(kind, Tally()).files for kind in REMOVED),
+                failed=done.get(Outcome.FAILED, Tally()).files,
                 last_checkpoint_at=now,
             ),
         )
-        self.progress("delete", done, self.total)
+        self.progress("delete", processed, self.rows.num_rows)
 
-    def _status(self) -> RunStatus:
-        failed = self.tally.of(Outcome.FAILED).files
-        return RunStatus.PARTIAL if failed or self.validation.stopped else RunStatus.DONE
+    def _held_back(self) -> list[FailedFile]:
+        """Roots that were left alone since the plan, where that kept a file."""
+        if not self.validation.stopped:
+            return []
+        kept = [file.uri for file, _ in self.rooms.ledger.journal.outcome_rows(self.run_id, Outcome.KEPT)]
+        return [
+            FailedFile(prefix, PlanOutdatedError.code, reason)
+            for prefix, reason in self.validation.stopped.items()
+            if any(uri.startswith(prefix) for uri in kept)
+        ]
 
-    def _result(self, status: RunStatus) -> RunResult:
+    def _record(self, status: RunStatus | None = None) -> RunResult:
+        """Close the run with what its journal says, and keep the journal's head outside the database."""
         done = self.rooms.ledger.journal.done(self.run_id)
-        removed = [done.get(kind, Tally()) for kind in (Outcome.DELETED, Outcome.HIDDEN, Outcome.QUARANTINED)]
-        planned = self.plan.totals()["verdicts"]
-        kept = {name: tally["files"] for name, tally in planned.items() if name not in ("orphan",)}
+        deleted, hidden, quarantined = (done.get(kind, Tally()) for kind in REMOVED)
+        failed = [*failures_of(self.rooms.ledger.journal, self.run_id), *self._held_back()]
+        kept = {name: tally["files"] for name, tally in self.plan.totals()["verdicts"].items() if name != "orphan"}
         revalidated = sum(done.get(kind, Tally()).files for kind in (Outcome.KEPT, Outcome.CHANGED))
         if revalidated:
             kept["revalidated"] = revalidated
-        return RunResult(
+        result = RunResult(
             run_id=self.run_id,
             plan_id=self.plan.plan_id,
             job=self.plan.job,
-            status=status,
-            changed={"files": sum(tally.files for tally in removed)},
-            deleted=removed[0] + removed[1],
+            status=status or (RunStatus.PARTIAL if failed else RunStatus.DONE),
+            changed={"files": (deleted + hidden + quarantined).files},
+            deleted=deleted + hidden,
             absent=done.get(Outcome.ABSENT, Tally()).files,
-            quarantined=removed[2],
+            quarantined=quarantined,
             kept=kept,
-            failed=tuple(self.tally.failures),
+            failed=tuple(failed),
         )
-
-    def _record(self, result: RunResult) -> RunResult:
         self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
-        head = self.rooms.ledger.journal.head(self.run_id)
-        write_head(self.rooms.stores, self.rooms.state, self.run_id, head)
+        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
         self.log.info("apply ends", status=str(result.status), deleted=result.deleted.files, bytes=result.deleted.bytes)
         return result
+
+
+def _all_held(leases: Sequence[Lease]) -> None:
+    for lease in leases:
+        lease.check()
+
+
+def _without_writers(files: Sequence[JournalFile], writers: Sequence[Heartbeat]) -> list[JournalFile]:
+    """Files that no writer at work may be about to commit."""
+    return [
+        file
+        for file in files
+        if not any(
+            file.uri.startswith(w.prefix) and (file.modified is None or file.modified >= w.since) for w in writers
+        )
+    ]
+
+
+def _is_there(rooms: Rooms, prefix: str) -> bool:
+    """Whether a root's bucket, or its directory on local disk, is there at all."""
+    if prefix.startswith("file://"):
+        return Path(prefix.removeprefix("file://")).is_dir()
+    return rooms.stores.at(prefix).exists_root()

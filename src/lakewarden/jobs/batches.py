@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,10 +27,9 @@ class Batch:
     finished: tuple[str, ...]
 
 
-def batches_of(stores: Stores, result: PlanResult, tables: Collection[str], size: int) -> Iterator[Batch]:
-    """Batches of at most `size` orphans of these tables, root by root, by name."""
-    rows = orphans_of(stores, result, tables)
-    prefixes = {root: prefix for root, prefix in _prefixes(result, rows)}
+def batches_of(result: PlanResult, rows: pa.Table, size: int) -> Iterator[Batch]:
+    """Batches of at most `size` of these orphans, root by root, by name."""
+    prefixes = dict(_prefixes(result, rows))
     ids = rows[c.ROOT].to_pylist()
     for number, start in enumerate(range(0, rows.num_rows, size)):
         part = rows.slice(start, size)
@@ -60,7 +60,7 @@ def _prefixes(result: PlanResult, rows: pa.Table) -> Iterator[tuple[int, str]]:
         yield row[c.ROOT], next(prefix for prefix in roots if row["uri_min"].startswith(prefix))
 
 
-def _file(row: dict[str, object]) -> JournalFile:
+def _file(row: dict[str, Any]) -> JournalFile:
     return JournalFile(
         uri=row["uri"], size=row[c.SIZE], modified=row[c.MODIFIED], etag=row[c.ETAG], table=row["table"], kind=row[c.KIND]
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from lakewarden.model.brakes import CODES, Sight, brakes, refusal
 from lakewarden.model.errors import ROOT_REFUSALS, IncompleteManifestError, Refusal, UnlistableError
 from lakewarden.model.plan import PartFile, TablePlan, Tallies, Tally, add_tallies
 from lakewarden.model.uri import FileUri
-from lakewarden.model.verdict import Brake, Kind, Verdict
+from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CACHE_NOTE
 from lakewarden.pipeline.parts import COUNT, MISSING, NOTE, PART, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE
@@ -41,7 +41,7 @@ class Evidence:
 
     def after(self, again: Evidence) -> Evidence:
         """These facts with the rows that were not live judged again: only the live counts of the first look stay."""
-        live = {number: {Verdict.LIVE: t[Verdict.LIVE]} for number, t in self.verdicts.items() if Verdict.LIVE in t}
+        live = {number: {str(Verdict.LIVE): t[Verdict.LIVE]} for number, t in self.verdicts.items() if Verdict.LIVE in t}
         numbers = {*live, *again.verdicts}
         return replace(
             again,
@@ -117,14 +117,20 @@ def _root_refusals(rows: list[dict[str, Any]]) -> dict[int, Refusal]:
     for row in rows:
         sign, example = row["verdict"], row["text"]
         if sign == "unlistable":
-            why = UnlistableError(f"the listing is not complete ({example}); nothing under this root is touched").refusal()
+            why = UnlistableError(
+                f"the listing is not complete ({example}); nothing under this root is touched"
+            ).refusal()
         elif sign == "symlink":
             hint = "Remove the link, or move its target into the table with an engine."
-            why = Refusal("LW-ROOT-005", f"{ROOT_REFUSALS['LW-ROOT-005']}: {example}; nothing under it is touched", hint)
+            why = Refusal(
+                "LW-ROOT-005", f"{ROOT_REFUSALS['LW-ROOT-005']}: {example}; nothing under it is touched", hint
+            )
         else:
             hint = f"Move the {FORMAT_SIGNS[sign]} table out of this directory, or this table out of it."
             why = Refusal(
-                "LW-ROOT-004", f"{ROOT_REFUSALS['LW-ROOT-004']} ({FORMAT_SIGNS[sign]}: {example}); nothing is touched", hint
+                "LW-ROOT-004",
+                f"{ROOT_REFUSALS['LW-ROOT-004']} ({FORMAT_SIGNS[sign]}: {example}); nothing is touched",
+                hint,
             )
         found.setdefault(row[c.TABLE], why)
     return found
@@ -136,7 +142,7 @@ def judge_tables(
     """Every selected table, planned or refused: first by what was refused before, then by damage, roots and brakes."""
     refused_roots = {root.id: root.refusal for root in fleet.roots if root.refusal}
     refused_roots |= {k: v for k, v in evidence.root_refusals.items() if k not in refused_roots}
-    refused_roots |= _roots_of_damaged(sweep, evidence, refused_roots, last)
+    refused_roots |= _roots_of_damaged(fleet, evidence, refused_roots, last)
     by_table: dict[str, list[Refusal]] = {}
     for root in fleet.roots:
         if root.id in refused_roots:
@@ -181,7 +187,9 @@ def judge_tables(
                 refs=state.refs,
                 refusal=reason,
                 verdicts={v: verdicts.get(v, Tally()) for v in Verdict} if shown else {},
-                kinds={k: evidence.kinds.get(number, {})[k] for k in Kind if k in evidence.kinds.get(number, {})} if shown else {},
+                kinds={k: evidence.kinds.get(number, {})[k] for k in Kind if k in evidence.kinds.get(number, {})}
+                if shown
+                else {},
                 changes={"files": orphans.files} if reason is None else {},
                 policy=policy.as_values(),
             )
@@ -190,15 +198,15 @@ def judge_tables(
 
 
 def _roots_of_damaged(
-    sweep: Sweep, evidence: Evidence, known: Mapping[int, Refusal], last: Mapping[str, Reach]
+    fleet: Fleet, evidence: Evidence, known: Mapping[int, Refusal], last: Mapping[str, Reach]
 ) -> dict[int, Refusal]:
     """A table whose manifests are damaged makes every root it touches unknown, for the other tables there too."""
-    outside = evidence.outside(sweep.fleet)
+    outside = evidence.outside(fleet)
     found: dict[int, Refusal] = {}
     for number, why in evidence.table_refusals.items():
-        name = sweep.fleet.states[number].identifier
+        name = fleet.states[number].identifier
         elsewhere = {*outside.get(name, ()), *(last[name].outside_roots if name in last else ())}
-        for root in sweep.fleet.roots:
+        for root in fleet.roots:
             if root.id not in known and (name in root.tables or root.prefix in elsewhere):
                 message = f"{name} touches {root.prefix} and was refused ({why.code}: {why.message})"
                 found[root.id] = Refusal("LW-ROOT-001", message, why.hint)
@@ -214,4 +222,3 @@ def _sum(tallies: Tallies) -> Tally:
 
 def _covers(prefix: str, location: str) -> bool:
     return FileUri.parse(location).as_prefix().startswith(FileUri.parse(prefix).as_prefix())
-

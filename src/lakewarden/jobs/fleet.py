@@ -72,7 +72,7 @@ def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -
     with ThreadPoolExecutor(LOAD_THREADS) as pool:
         states = list(pool.map(lambda found: found[0].load(found[1], cutoff), pointers))
     if states and all(state.refusal and state.refusal.code == StoreUnavailableError.code for state in states):
-        raise StoreUnavailableError(f"no table's metadata could be read ({states[0].refusal.message})")  # type: ignore[union-attr]
+        raise StoreUnavailableError(f"no table's metadata could be read ({states[0].refusal.message})")
     return states
 
 
@@ -93,7 +93,10 @@ def _refused_roots(rooms: Rooms, roots: list[Root], states: list[TableState]) ->
             _misplaced(root, rooms.state)
             or _unreadable(root, tables)
             or next((forked[table.uuid] for table in tables if table.uuid in forked), None)
-            or next((why for prefix, why in touching if root.prefix.startswith(prefix) or prefix.startswith(root.prefix)), None)
+            or next(
+                (why for prefix, why in touching if root.prefix.startswith(prefix) or prefix.startswith(root.prefix)),
+                None,
+            )
             or owners.get(root.prefix)
         )
         yield replace(root, refusal=reason)
@@ -108,7 +111,9 @@ def _misplaced(root: Root, state: str) -> Refusal | None:
         why = f"the root {root.prefix} and state.location {own} lie within each other"
     else:
         return None
-    return Refusal("LW-ROOT-007", f"{why}; nothing under it is touched", "Give the table, or the state, a directory of its own.")
+    return Refusal(
+        "LW-ROOT-007", f"{why}; nothing under it is touched", "Give the table, or the state, a directory of its own."
+    )
 
 
 def _unreadable(root: Root, tables: list[TableState]) -> Refusal | None:
@@ -163,4 +168,3 @@ def _foreign_owners(rooms: Rooms, roots: list[Root]) -> dict[str, Refusal]:
     with ThreadPoolExecutor(LOAD_THREADS) as pool:
         found = pool.map(lambda place: foreign_owner(rooms, place), places)
     return {prefix: why for place, why in zip(places, found, strict=True) if why for prefix in places[place]}
-

@@ -51,7 +51,9 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     fleet = replace(fleet, roots=tuple(store_now(rooms, fleet.roots)))
     chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
     if not chosen and (request.select or request.exclude):
-        raise NotFoundError(f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned")
+        raise NotFoundError(
+            f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
+        )
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), roots=len(fleet.roots))
 
     progress("list and compare", 1, STAGES)

@@ -31,7 +31,8 @@ def load_plan(stores: Stores, directory: str) -> PlanResult:
         return PlanResult(Plan.loads(stores.get(place + PLAN_FILE)), place)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
-            f"there is no plan in {directory}; nothing was done", hint="`lakewarden plan JOB` prints where its plan lies."
+            f"there is no plan in {directory}; nothing was done",
+            hint="`lakewarden plan JOB` prints where its plan lies.",
         ) from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-
+from lakewarden.jobs.purging import LEASE_SECONDS, trash_lease, trash_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
 from lakewarden.model.actor import Actor
@@ -24,16 +24,19 @@ def restore_run(rooms: Rooms, run_id: str, actor: Actor) -> RunResult:
     if not files:
         raise RestoreError(f"run {run_id} put nothing into quarantine; nothing was restored")
     new_id = rooms.new_id()
-    rooms.ledger.runs.start(new_id, run.job, None, actor)
     back, failed = Tally(), []
-    for start in range(0, len(files), BATCH):
-        some = files[start : start + BATCH]
-        outcomes = restore(rooms.stores, f"{rooms.state}trash/", run_id, [file.uri for file in some])
-        for file, outcome in zip(some, outcomes, strict=True):
-            if outcome.outcome == Outcome.KEPT:
-                back += Tally(1, file.size)
-            else:
-                failed.append(FailedFile(file.uri, outcome.code or RestoreError.code, outcome.message or outcome.outcome))
+    with rooms.leases.acquire(trash_lease(run_id), LEASE_SECONDS) as lease:
+        rooms.ledger.runs.start(new_id, run.job, None, actor)
+        for start in range(0, len(files), BATCH):
+            lease.check()
+            some = files[start : start + BATCH]
+            outcomes = restore(rooms.stores, trash_of(rooms), run_id, [file.uri for file in some])
+            for file, outcome in zip(some, outcomes, strict=True):
+                if outcome.outcome == Outcome.KEPT:
+                    back += Tally(1, file.size)
+                else:
+                    code, why = outcome.code or RestoreError.code, outcome.message or outcome.outcome
+                    failed.append(FailedFile(file.uri, code, why))
     result = RunResult(
         run_id=new_id,
         plan_id=run.plan_id or "",

@@ -64,8 +64,10 @@ class Revalidation:
         if reason is None:
             reason = self._reach(now[name][0], state)
         if reason is not None:
+            last = self.rooms.ledger.reach.last([name]).get(name)
+            touched = [*(claim.prefix for claim in claims_of([state])), *(last.outside_roots if last else ())]
             for root in self.plan.roots:
-                if name in root.tables or any(_overlap(root.prefix, claim.prefix) for claim in claims_of([state])):
+                if name in root.tables or any(_overlap(root.prefix, prefix) for prefix in touched):
                     self.stopped[root.prefix] = reason
         self.covered[name] = pointer.metadata_location
 
@@ -103,7 +105,9 @@ class Revalidation:
         location = self.plan.pointers.get(state.identifier)
         if location is None:
             return set()
-        planned = catalog.load(Pointer(state.identifier, location), datetime.max.replace(tzinfo=self.plan.cutoff.tzinfo))
+        planned = catalog.load(
+            Pointer(state.identifier, location), datetime.max.replace(tzinfo=self.plan.cutoff.tzinfo)
+        )
         if planned.refusal is not None:
             return set()
         read = ReadTask(self.rooms.stores, self.rooms.readers)

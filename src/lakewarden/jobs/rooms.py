@@ -15,7 +15,7 @@ from lakewarden.model.ports import Catalog, Reader
 from lakewarden.storage.stores import Stores
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakewarden.pipeline.session import SparkSession
 
 
 class PolicyInEffect(Protocol):
@@ -30,7 +30,13 @@ class PolicyInEffect(Protocol):
 
 class PolicyFor(Protocol):
     def __call__(
-        self, job: str, identifier: str, table_properties: Mapping[str, str], *, uuid: str, unsafe_short_grace: Collection[str]
+        self,
+        job: str,
+        identifier: str,
+        table_properties: Mapping[str, str],
+        *,
+        uuid: str,
+        unsafe_short_grace: Collection[str],
     ) -> PolicyInEffect: ...
 
 

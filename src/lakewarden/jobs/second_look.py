@@ -29,7 +29,7 @@ from lakewarden.jobs.sweeping import (
     usable_cache,
     with_memories,
 )
-from lakewarden.model.errors import Refusal
+from lakewarden.model.errors import Refusal, UnreadableMetadataError
 from lakewarden.model.roots import claims_of, group_roots
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import canonical
@@ -37,23 +37,22 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import KIND_CODES
 
-FOREIGN, FORK, RIVAL = "foreign", "fork", "rival"
+FOREIGN, FORK, RIVAL, NAMELESS, UNREADABLE = "foreign", "fork", "rival", "nameless", "unreadable"
 
 
 def second_look(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> tuple[Evidence, Fleet]:
     """The evidence with everything added that was only visible after the listing; the fleet as it is now."""
     moved, fleet = _moved(rooms, sweep)
     found = _strangers(rooms, sweep, evidence) if evidence.unknown_metadata else []
-    refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK)}
+    refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK, UNREADABLE)}
     evidence = replace(evidence, root_refusals={**refused, **evidence.root_refusals})
     late = {number: state.refusal for number, state in moved.items() if state.refusal}
     evidence = replace(evidence, table_refusals={**evidence.table_refusals, **late})
     evidence = _with_new_touchers(sweep, fleet, evidence)
 
     lists, named = _soft(sweep, found)
-    moved_read = [(number, state) for number, state in moved.items() if state.refusal is None]
-    lists = pa.concat_tables([lists, lists_of(iter(moved_read))])
-    named = pa.concat_tables([named, named_of(iter(moved_read))])
+    lists = pa.concat_tables([lists, lists_of(moved.items())])
+    named = pa.concat_tables([named, named_of(moved.items())])
     if not evidence.parts or not (lists.num_rows or named.num_rows or evidence.writer_files):
         return evidence, fleet
     return _judge_again(rooms, sweep, evidence, lists, named), fleet
@@ -83,18 +82,23 @@ def _with_new_touchers(sweep: Sweep, fleet: Fleet, evidence: Evidence) -> Eviden
     for root in group_roots(claims_of(state for state in fleet.states if state.identifier not in known)):
         for swept in sweep.roots:
             if swept.prefix.startswith(root.prefix) or root.prefix.startswith(swept.prefix):
-                message = f"{root.tables[0]} began to use {swept.prefix} while it was listed; nothing under it is touched"
+                message = (
+                    f"{root.tables[0]} began to use {swept.prefix} while it was listed; nothing under it is touched"
+                )
                 refused[swept.id] = Refusal("LW-ROOT-001", message, "Plan again.")
     return replace(evidence, root_refusals=refused)
 
 
 def _strangers(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> list[dict[str, Any]]:
-    from lakewarden.pipeline import strangers, sweep as spark_sweep
+    from lakewarden.pipeline import strangers
+    from lakewarden.pipeline import sweep as spark_sweep
 
     spark = sweep.session.result()
     parts = [sweep.request.directory + part.name for part in evidence.parts]
     since, abandoned = sweep.now - _longest_grace(sweep), rooms.ledger.switches.abandoned()
-    recognisers = {fmt: reader.recogniser(sweep.fleet.states, since, abandoned) for fmt, reader in rooms.readers.items()}
+    recognisers = {
+        fmt: reader.recogniser(sweep.fleet.states, since, abandoned) for fmt, reader in rooms.readers.items()
+    }
     formats = {state.identifier: state.format for state in sweep.fleet.states}
     try:
         rows = strangers.unknown_metadata(spark_sweep.stored(spark, parts, c.PLAN_ROWS, read_task(rooms)))
@@ -111,6 +115,9 @@ def _recognise(
 
 
 def _refusal(row: Mapping[str, Any]) -> Refusal:
+    if row["standing"] == UNREADABLE:
+        reason = f"{row['uri']} cannot be read ({row['why']}), so it may be another table's; nothing under this root is touched"
+        return UnreadableMetadataError(reason).refusal()
     if row["standing"] == FOREIGN:
         return Refusal(
             "LW-ROOT-002",
@@ -128,9 +135,7 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
     """LISTS that strangers still reach, and MARKS of the strangers that may be somebody's current metadata."""
     numbers = sweep.fleet.numbers
     lists = [
-        (numbers[row["table"]], row["format"], uri, True, None, None)
-        for row in found
-        for uri in row.get("lists", ())
+        (numbers[row["table"]], row["format"], uri, True, None, None) for row in found for uri in row.get("lists", ())
     ]
     named = [
         (numbers[row["table"]], canonical(uri), KIND_CODES[Kind.MANIFEST_LIST], c.MARK_LIVE)
@@ -140,7 +145,7 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
     named += [
         (numbers[row["table"]], row["uri"], KIND_CODES[Kind.METADATA], c.MARK_LIVE)
         for row in found
-        if row["standing"] in (RIVAL, "nameless")
+        if row["standing"] in (RIVAL, NAMELESS)
     ]
     return table_of(lists, c.LISTS), table_of(named, c.MARKS)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,30 +15,32 @@ from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.cache import CacheFile
 from lakewarden.model.actor import Trigger
-from lakewarden.model.errors import SparkFailedError
+from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import Root
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri, canonical
+from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CacheWriter
 from lakewarden.pipeline.names import KIND_CODES
-from lakewarden.pipeline.parts import PartTask
+from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts
+from lakewarden.pipeline.probe import MOST_LIVE
 from lakewarden.pipeline.reading import ReadTask
 from lakewarden.pipeline.verdicts import Ownership, Rules
 from lakewarden.storage.listing import discover_shards
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from lakewarden.jobs.orphans import Request
+    from lakewarden.pipeline.session import DataFrame, SparkSession
     from lakewarden.pipeline.sweep import Cached
 
 FILES_PER_SHARD = 4000
 MOST_SHARDS = 64
 UNKNOWN_SHARDS = 8
 FEW_ROOTS = 32
+GUESSED_FILES = 50_000
 DISCOVERY_THREADS = 16
 
 
@@ -55,29 +58,84 @@ class Sweep:
 
 
 def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
-    """FACTS of one Spark job over all roots; PLAN_ROWS go to the plan's directory."""
-    from lakewarden.pipeline import sweep as spark_sweep
-
-    read = read_task(rooms)
+    """FACTS of all roots; PLAN_ROWS go to the plan's directory. The quick way where it fits, else by a join in Spark."""
     lists, named = lists_table(sweep.fleet), named_table(sweep.fleet)
     shards = list(_shards(rooms, sweep))
-    cached = usable_cache(rooms)
-    spark = sweep.session.result()
     try:
-        listed = spark_sweep.listing(spark, shards, read)
-        if inventories := _inventories(rooms, sweep):
-            listed = listed.unionByName(spark_sweep.inventory(spark, inventories, read))
-        marks = spark_sweep.reached(spark, lists, named, read, cached)
-        marks = with_memories(rooms, sweep, spark, marks)
-        return spark_sweep.facts(listed, marks, part_task(rooms, sweep))
+        if _fits(rooms, sweep):
+            facts, missing = _quick_sweep(rooms, sweep, shards, lists, named)
+            if not missing:
+                return facts
+            # Something needed was not listed. The join can name it.
+            empty_parts(rooms, sweep, facts)
+        return _joined_sweep(rooms, sweep, shards, lists, named)
+    except LakewardenError:
+        raise
     except Exception as error:
         raise spark_failure(error) from error
 
 
+def _fits(rooms: Rooms, sweep: Sweep) -> bool:
+    """Whether the live files are few enough to carry, and no memory of earlier plans has to be joined."""
+    counts = [_files_in(state) for state in sweep.fleet.states if state.refusal is None]
+    expected = sum(GUESSED_FILES if count is None else count for count in counts)
+    remembered = sweep.request.actor.trigger is Trigger.SCHEDULE or rooms.ledger.pending.count()
+    return expected <= MOST_LIVE and not remembered
+
+
+def _quick_sweep(
+    rooms: Rooms, sweep: Sweep, shards: list[Shard], lists: pa.Table, named: pa.Table
+) -> tuple[pa.Table, int]:
+    """FACTS, and how many needed files no listing showed."""
+    from lakewarden.pipeline import quick
+
+    read, part = read_task(rooms), part_task(rooms, sweep)
+    spark = sweep.session.result()
+    reached, notes = quick.reach(spark, lists, _own_directories(sweep.fleet), read)
+    live = quick.live_under(part.prefixes, reached, named)
+    facts = quick.facts(spark, shards, _inventories(rooms, sweep), live, part, read)
+    listed = sum(row["files"] for row in facts.to_pylist() if row["fact"] == COUNT and row["verdict"] == Verdict.LIVE)
+    return pa.concat_tables([facts, notes_facts(notes)]), len(live.hashes) - listed
+
+
+def _own_directories(fleet: Fleet) -> dict[int, tuple[str, ...]]:
+    """Each table's outermost directories."""
+    numbers = fleet.numbers
+    found: dict[int, list[str]] = {}
+    for claim in sorted(fleet.claims, key=lambda claim: claim.prefix):
+        mine = found.setdefault(numbers[claim.identifier], [])
+        if not mine or not claim.prefix.startswith(mine[-1]):
+            mine.append(claim.prefix)
+    return {number: tuple(prefixes) for number, prefixes in found.items()}
+
+
+def _joined_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], lists: pa.Table, named: pa.Table) -> pa.Table:
+    from lakewarden.pipeline import sweep as spark_sweep
+
+    read = read_task(rooms)
+    cached = usable_cache(rooms)
+    spark = sweep.session.result()
+    listed = spark_sweep.listing(spark, shards, read)
+    if inventories := _inventories(rooms, sweep):
+        listed = listed.unionByName(spark_sweep.inventory(spark, inventories, read))
+    marks = spark_sweep.reached(spark, lists, named, read, cached)
+    marks = with_memories(rooms, sweep, spark, marks)
+    return spark_sweep.facts(listed, marks, part_task(rooms, sweep))
+
+
+def empty_parts(rooms: Rooms, sweep: Sweep, facts: pa.Table) -> None:
+    """Leave no row of a sweep that does not count: whoever reads files/*.parquet sees each file's last verdict only."""
+    for row in facts.to_pylist():
+        if row["fact"] == PART:
+            rooms.stores.put(sweep.request.directory + json.loads(row["text"])["name"], empty_part())
+
+
 def spark_failure(error: Exception) -> SparkFailedError:
-    """The first line of what Spark said; its stack trace helps nobody who only wants a plan."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return SparkFailedError(f"the sweep failed ({type(error).__name__}: {lines[0] if lines else error}); nothing was changed")
+    """The last line of what Spark said, which names the cause; its stack trace helps nobody who only wants a plan."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return SparkFailedError(
+        f"the sweep failed ({type(error).__name__}: {lines[-1] if lines else error}); nothing was changed"
+    )
 
 
 def read_task(rooms: Rooms) -> ReadTask:
@@ -117,11 +175,11 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
 
 
 def lists_table(fleet: Fleet) -> pa.Table:
-    """LISTS of every table that can be read, selected or not: selection narrows what is changed, never what is protected."""
-    return lists_of((number, state) for number, state in enumerate(fleet.states) if state.refusal is None)
+    """LISTS of every table that can be read, selected or refused: that narrows what is changed, never what is protected."""
+    return lists_of(enumerate(fleet.states))
 
 
-def lists_of(states: Iterator[tuple[int, TableState]]) -> pa.Table:
+def lists_of(states: Iterable[tuple[int, TableState]]) -> pa.Table:
     rows = [
         (number, state.format, item.uri, item.soft, item.data_files, item.delete_files)
         for number, state in states
@@ -132,10 +190,10 @@ def lists_of(states: Iterator[tuple[int, TableState]]) -> pa.Table:
 
 def named_table(fleet: Fleet) -> pa.Table:
     """MARKS of the files that metadata itself names."""
-    return named_of((number, state) for number, state in enumerate(fleet.states) if state.refusal is None)
+    return named_of(enumerate(fleet.states))
 
 
-def named_of(states: Iterator[tuple[int, TableState]]) -> pa.Table:
+def named_of(states: Iterable[tuple[int, TableState]]) -> pa.Table:
     rows = [
         (number, canonical(file.uri), KIND_CODES[file.kind], c.MARK_LIVE)
         for number, state in states
@@ -151,7 +209,9 @@ HINT = "/version-hint.text"
 
 def table_of(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def usable_cache(rooms: Rooms) -> Cached:
@@ -178,7 +238,7 @@ def with_memories(rooms: Rooms, sweep: Sweep, spark: SparkSession, marks: DataFr
     if rooms.ledger.pending.count():
         marks = marks.unionByName(spark_sweep.pending(spark, rooms.ledger.pending.iter_uris()))
     if sweep.request.actor.trigger is Trigger.SCHEDULE:
-        margin = min((policy.margin for policy in sweep.policies.values()), default=timedelta())
+        margin = max((policy.margin for policy in sweep.policies.values()), default=timedelta())
         earlier = rooms.ledger.plans.newest_before(Job.ORPHAN_CLEANUP, sweep.now - margin)
         header = rooms.ledger.plans.header(earlier.plan_id) if earlier else None
         if earlier and earlier.path and header and header.parts:

@@ -35,9 +35,12 @@ def brakes(sight: Sight) -> Iterator[tuple[Brake, str]]:
     if sight.has_snapshot and not sight.live.files and not sight.missing:
         yield Brake.REACHABLE_EMPTY, "the table has a snapshot, yet no file was found reachable"
     if _missing_too_many(sight):
-        yield Brake.LIVE_MISSING, (
-            f"{sight.missing} needed files are not in the listing, such as {sight.missing_example}: "
-            "either they are lost, or paths are spelled in two ways"
+        yield (
+            Brake.LIVE_MISSING,
+            (
+                f"{sight.missing} needed files are not in the listing, such as {sight.missing_example}: "
+                "either they are lost, or paths are spelled in two ways"
+            ),
         )
     if sight.listed.files and not sight.live.files and sight.has_snapshot:
         yield Brake.NOTHING_MATCHED, f"none of {sight.listed.files} listed files matched a needed one"
@@ -45,8 +48,9 @@ def brakes(sight: Sight) -> Iterator[tuple[Brake, str]]:
         files = sight.orphans.files / max(1, sight.listed.files)
         size = sight.orphans.bytes / max(1, sight.listed.bytes)
         if max(files, size) > sight.max_share:
-            yield Brake.ORPHAN_SHARE, (
-                f"orphans are {files:.0%} of the files and {size:.0%} of the bytes (limit {sight.max_share:.0%})"
+            yield (
+                Brake.ORPHAN_SHARE,
+                (f"orphans are {files:.0%} of the files and {size:.0%} of the bytes (limit {sight.max_share:.0%})"),
             )
     if sight.orphans.files > sight.max_orphans:
         yield Brake.ORPHAN_CAP, f"{sight.orphans.files} orphans (limit {sight.max_orphans})"

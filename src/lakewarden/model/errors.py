@@ -111,7 +111,9 @@ class UnreadableMetadataError(LakewardenError):
 class IncompleteManifestError(LakewardenError):
     code = "LW-TABLE-002"
     exit_code = Exit.REFUSED
-    hint = "The file is cut or damaged: restore it from a backup or roll the table back; nothing of this table is touched."
+    hint = (
+        "The file is cut or damaged: restore it from a backup or roll the table back; nothing of this table is touched."
+    )
 
 
 class UnsupportedTableError(LakewardenError):
@@ -222,7 +224,7 @@ class LeaseCorruptError(LakewardenError):
 
 class RestoreError(LakewardenError):
     code = "LW-RESTORE-001"
-    hint = "Only runs with delete_mode = \"quarantine\" can be restored, until their purge date."
+    hint = 'Only runs with delete_mode = "quarantine" can be restored, until their purge date.'
 
 
 class StateError(LakewardenError):

@@ -126,7 +126,9 @@ class Plan:
             "actor": asdict(self.actor),
             "tables": [_table_json(table) for table in self.tables],
             "totals": self.totals(),
-            "roots": [{"prefix": r.prefix, "tables": list(r.tables), "refusal": _refusal_json(r.refusal)} for r in self.roots],
+            "roots": [
+                {"prefix": r.prefix, "tables": list(r.tables), "refusal": _refusal_json(r.refusal)} for r in self.roots
+            ],
             "parts": [asdict(part) for part in self.parts],
             "pointers": dict(self.pointers),
             "brakes": {name: list(tables) for name, tables in self.brakes.items()},

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from lakewarden.model.table import Pointer, TableState
 
-
 Json = dict[str, Any]
 
 
@@ -58,7 +57,9 @@ class Reader(Protocol):
 
     format: str
 
-    def recogniser(self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]) -> Callable[..., Json | None]: ...
+    def recogniser(
+        self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]
+    ) -> Callable[..., Json | None]: ...
 
     def list_columns(self, names: Iterable[str]) -> Mapping[str, str]: ...
 

@@ -46,6 +46,8 @@ class ManifestList:
     soft: bool = False
     data_files: int | None = None
     delete_files: int | None = None
+    snapshot_id: int | None = None
+    parent_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

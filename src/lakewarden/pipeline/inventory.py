@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +11,14 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from lakewarden.model.ports import Shard
+from lakewarden.model.roots import Root
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import canonical_column
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
 
-Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Step = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 # Names under which inventories call the three columns; the first that is there is taken.
 NAMES = {
@@ -27,10 +28,16 @@ NAMES = {
 }
 
 
+def inventories_table(inventories: Sequence[tuple[str, Sequence[Root]]]) -> pa.Table:
+    """Inventories with the roots they stand for, one row each, as `read_inventory` takes them."""
+    rows = [{"uri": uri, "roots": json.dumps({root.prefix: root.id for root in roots})} for uri, roots in inventories]
+    return pa.Table.from_pylist(rows, schema=pa.schema([("uri", pa.string()), ("roots", pa.string())]))
+
+
 def read_parquet(stores: Stores, schema: pa.Schema) -> Step:
     """Addresses in (`uri`), rows of the Parquet files out."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for uri in batch.column("uri").to_pylist():
                 file = pq.ParquetFile(pa.BufferReader(stores.get(uri)), page_checksum_verification=True)
@@ -47,7 +54,7 @@ def read_inventory(stores: Stores) -> Step:
     also names the files of everything else in it. An inventory that cannot be read makes its roots unknown.
     """
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for uri, text in zip(batch["uri"].to_pylist(), batch["roots"].to_pylist(), strict=True):
                 roots: dict[str, int] = json.loads(text)
@@ -64,7 +71,9 @@ def read_inventory(stores: Stores) -> Step:
 def _rows(stores: Stores, uri: str) -> Iterator[pa.RecordBatch]:
     files = [uri]
     if stores.head(uri) is None:
-        files = sorted(key for batch in list_shard(stores, Shard(0, uri.rstrip("/") + "/")) for key in batch[c.KEY].to_pylist())
+        files = sorted(
+            key for batch in list_shard(stores, Shard(0, uri.rstrip("/") + "/")) for key in batch[c.KEY].to_pylist()
+        )
         files = [name for name in files if name.endswith((".parquet", ".csv", ".csv.gz"))]
         if not files:
             raise FileNotFoundError("no Parquet or CSV file is there")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -42,10 +42,10 @@ def shards_table(shards: list[Shard]) -> pa.Table:
     )
 
 
-def list_shards(stores: Stores) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def list_shards(stores: Stores) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """SHARDS in, LISTED out."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         shards = (_shard(row) for batch in batches for row in batch.to_pylist())
         waiting: list[pa.RecordBatch] = []
         rows = 0
@@ -62,7 +62,9 @@ def list_shards(stores: Stores) -> Callable[[Iterator[pa.RecordBatch]], Iterator
 
 
 def _shard(row: dict[str, object]) -> Shard:
-    return Shard(int(str(row[c.ROOT])), str(row["prefix"]), bool(row["direct"]), _text(row["after"]), _text(row["until"]))
+    return Shard(
+        int(str(row[c.ROOT])), str(row["prefix"]), bool(row["direct"]), _text(row["after"]), _text(row["until"])
+    )
 
 
 def _text(value: object) -> str | None:

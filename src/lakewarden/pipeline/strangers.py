@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,12 +28,14 @@ def unknown_metadata(rows: DataFrame) -> DataFrame:
 def findings(rows: DataFrame, recognise: Recognise) -> list[dict[str, Any]]:
     """What is worth knowing of these files: one small row for each that is not simply old."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with ThreadPoolExecutor(OPEN_AT_ONCE) as pool:
             for batch in batches:
                 asked = batch.to_pylist()
                 answers = pool.map(lambda row: recognise(row["uri"], row["table"]), asked)
-                told = [{**row, "finding": json.dumps(found)} for row, found in zip(asked, answers, strict=True) if found]
+                told = [
+                    {**row, "finding": json.dumps(found)} for row, found in zip(asked, answers, strict=True) if found
+                ]
                 yield from pa.Table.from_pylist(told, schema=FINDINGS).to_batches()
 
     told = rows.select("uri", "table", c.ROOT).mapInArrow(run, c.ddl(FINDINGS)).collect()

@@ -6,7 +6,6 @@ with the lake comes back to the driver: only counts, names of written files, and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import LIST_CACHE, MANIFEST_CACHE
 from lakewarden.pipeline.columns import ddl
-from lakewarden.pipeline.inventory import read_inventory, read_parquet
+from lakewarden.pipeline.inventory import inventories_table, read_inventory, read_parquet
 from lakewarden.pipeline.listing import list_shards, shards_table
 from lakewarden.pipeline.names import KIND_CODES
 from lakewarden.pipeline.parts import PartTask, judge_and_write
@@ -40,12 +39,12 @@ class Cached:
 
 def listing(spark: SparkSession, shards: list[Shard], read: ReadTask) -> DataFrame:
     """LISTED: one row per object under the shards."""
-    return _local(spark, shards_table(shards)).mapInArrow(list_shards(read.stores), ddl(c.LISTED))
+    return local(spark, shards_table(shards)).mapInArrow(list_shards(read.stores), ddl(c.LISTED))
 
 
 def reached(spark: SparkSession, lists: pa.Table, named: pa.Table, read: ReadTask, cached: Cached) -> DataFrame:
     """MARKS: one row per reason to keep a file. `lists` is LISTS, `named` is MARKS that metadata itself names."""
-    marks = _local(spark, named)
+    marks = local(spark, named)
     if lists.num_rows:
         marks = marks.unionByName(files_of(spark, manifests_of(spark, lists, read, cached), read, cached))
     return marks
@@ -53,7 +52,7 @@ def reached(spark: SparkSession, lists: pa.Table, named: pa.Table, read: ReadTas
 
 def manifests_of(spark: SparkSession, lists: pa.Table, read: ReadTask, cached: Cached) -> DataFrame:
     """MANIFESTS: each manifest once, needed for certain if any list that is not soft names it."""
-    wanted = _local(spark, lists)
+    wanted = local(spark, lists)
     unread = wanted
     parts = []
     if cached.lists:
@@ -93,15 +92,17 @@ def facts(listed: DataFrame, marks: DataFrame, part: PartTask) -> pa.Table:
     joined = listed.join(needed, c.KEY, "full_outer")
     live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
     # A live row is only counted, so its name does not have to travel any further.
-    counted = [F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names]
+    counted = [
+        F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names
+    ]
     return joined.select(*counted).mapInArrow(judge_and_write(part), ddl(c.FACTS)).toArrow()
 
 
 def stored(spark: SparkSession, uris: Sequence[str], schema: pa.Schema, read: ReadTask) -> DataFrame:
     """Rows of Parquet files of ours. Spark reads local ones itself; others go through the stores, which have the keys."""
-    if all(uri.startswith("file://") for uri in uris) and spark.sparkContext.master.startswith("local"):
+    if all(uri.startswith("file://") for uri in uris) and str(spark.sparkContext.master).startswith("local"):
         return spark.read.schema(ddl(schema)).parquet(*(uri.replace("%", "%25") for uri in uris)).select(*schema.names)
-    files = _local(spark, pa.table({"uri": pa.array(uris, pa.string())}))
+    files = local(spark, pa.table({"uri": pa.array(uris, pa.string())}))
     return files.mapInArrow(read_parquet(read.stores, schema), ddl(schema))
 
 
@@ -123,7 +124,9 @@ def writer_files(spark: SparkSession, parts: Sequence[str], read: ReadTask, numb
 
     No list records their length, so only their frames prove them whole; a damaged one refuses its table.
     """
-    rows = stored(spark, parts, c.PLAN_ROWS, read).where((F.col("reason") == STREAMING) & F.col("uri").endswith(".avro"))
+    rows = stored(spark, parts, c.PLAN_ROWS, read).where(
+        (F.col("reason") == STREAMING) & F.col("uri").endswith(".avro")
+    )
     number = F.create_map(*(F.lit(part) for item in numbers.items() for part in item))
     unknown = F.lit(None).cast("bigint")
     manifests = rows.select(
@@ -142,14 +145,12 @@ def writer_files(spark: SparkSession, parts: Sequence[str], read: ReadTask, numb
 def pending(spark: SparkSession, uris: Iterator[list[str]]) -> DataFrame:
     """MARKS of the files that an expiry released."""
     keys = [uri for page in uris for uri in page]
-    return _marked(_local(spark, pa.table({c.KEY: pa.array(keys, pa.string())})), c.MARK_PENDING)
+    return _marked(local(spark, pa.table({c.KEY: pa.array(keys, pa.string())})), c.MARK_PENDING)
 
 
 def inventory(spark: SparkSession, inventories: Sequence[tuple[str, Sequence[Root]]], read: ReadTask) -> DataFrame:
     """LISTED from inventories (path, size, modified) in place of LIST calls."""
-    rows = [{"uri": uri, "roots": json.dumps({root.prefix: root.id for root in roots})} for uri, roots in inventories]
-    files = pa.Table.from_pylist(rows, schema=pa.schema([("uri", pa.string()), ("roots", pa.string())]))
-    return _local(spark, files).mapInArrow(read_inventory(read.stores), ddl(c.LISTED))
+    return local(spark, inventories_table(inventories)).mapInArrow(read_inventory(read.stores), ddl(c.LISTED))
 
 
 def _marked(rows: DataFrame, mark: int) -> DataFrame:
@@ -159,7 +160,7 @@ def _marked(rows: DataFrame, mark: int) -> DataFrame:
     return rows.select(*c.MARKS.names)
 
 
-def _local(spark: SparkSession, table: pa.Table) -> DataFrame:
+def local(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A small table of the driver's as a DataFrame, one slice a core."""
     if table.num_rows:
         return spark.createDataFrame(table)

@@ -15,8 +15,8 @@ from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import KIND_CODES, KINDS, file_names
 
-# A hidden segment, unless it is a partition directory (`_day=3/`).
-HIDDEN = r"(^|/)(\.[^/]*|_[^/=]*)(/|$)"
+# A hidden segment, unless it is a partition directory (`_day=3/`). A file's own name is never one.
+HIDDEN = r"(^|/)(\.[^/]*|_[^/=]*)/|(^|/)[._][^/]*$"
 # What Iceberg writes: data, deletes, vectors, statistics, manifests, metadata.
 WRITTEN = r"\.(parquet|orc|avro|puffin|stats|metadata\.json|metadata\.json\.gz)$"
 # Names that a later commit may use again: their bytes, not their name, say what they are.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.formats.iceberg.metadata import parse, table_directory, table_state
+from lakewarden.formats.iceberg.metadata import parse, table_state, unread
 from lakewarden.formats.iceberg.recent import recent_states
 from lakewarden.model.errors import (
     CatalogUnavailableError,
@@ -60,36 +60,45 @@ class IcebergCatalog:
         try:
             document = parse(self._fetch(pointer.metadata_location), pointer.metadata_location)
             state = table_state(pointer.identifier, pointer.metadata_location, document)
-            if state.refusal is None:
-                self._check_served()
-                lists, files = recent_states(state, document, self._read, cutoff)
-                state = replace(
-                    state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files)
-                )
-            return state
+            return self._with_recent(self._served(state), document, cutoff)
         except LakewardenError as error:
-            return self._unread(pointer).refused(error.refusal())
+            return unread(pointer.identifier, pointer.metadata_location).refused(error.refusal())
+
+    def _with_recent(self, state: TableState, document: Mapping[str, Any], cutoff: datetime) -> TableState:
+        """The table with what its recent states reach; refused if one of those cannot be understood."""
+        try:
+            lists, files = recent_states(state, document, self._read, cutoff)
+        except LakewardenError as error:
+            return state if state.refusal else state.refused(error.refusal())
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"an earlier metadata file of {state.identifier} lacks or garbles a field ({error}); nothing was touched"
+            return state if state.refusal else state.refused(UnreadableMetadataError(reason).refusal())
+        return replace(state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files))
 
     def _fetch(self, uri: str) -> bytes:
         try:
             return self._read(uri)
         except (FileNotFoundError, ValueError) as error:
-            raise UnreadableMetadataError(f"metadata file {uri} cannot be read ({error}); nothing was touched") from error
+            raise UnreadableMetadataError(
+                f"metadata file {uri} cannot be read ({error}); nothing was touched"
+            ) from error
+
+    def _served(self, state: TableState) -> TableState:
+        """The table; refused if its catalog does not show all that it knows of it."""
+        try:
+            self._check_served()
+        except LakewardenError as error:
+            return state if state.refusal else state.refused(error.refusal())
+        return state
 
     def _check_served(self) -> None:
         catalog = self._catalog()
         if self._properties.get("snapshot-loading-mode", "").lower() == "refs":
             raise PartialViewError(f"catalog {self.name} loads only the snapshots that refs name")
         if any(key.startswith("nessie.") for key in getattr(catalog, "properties", {})):
-            raise NessieServedError(f"catalog {self.name} is served by Nessie, whose other branches are not visible here")
-
-    def _unread(self, pointer: Pointer) -> TableState:
-        """What little is known of a table whose metadata cannot be read: where it probably lies."""
-        location = table_directory(pointer.metadata_location)
-        return TableState(
-            identifier=pointer.identifier, format=self.format, uuid="", metadata_location=pointer.metadata_location,
-            location=location, roots=(location,),
-        )  # fmt: skip
+            raise NessieServedError(
+                f"catalog {self.name} is served by Nessie, whose other branches are not visible here"
+            )
 
     def _catalog(self) -> PyIcebergCatalog:
         if self._opened is None:

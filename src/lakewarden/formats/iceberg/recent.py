@@ -47,8 +47,10 @@ def _documents(recent: list[LoggedMetadata], document: Mapping[str, Any], read: 
     if oldest is not None:
         yield oldest
         known = {s.get("sequence-number") for s in snapshots_of(document)}
-        since = range(int(oldest.get("last-sequence-number") or 0) + 1, int(document.get("last-sequence-number") or 0) + 1)
-        if document.get("format-version", 1) > 1 and all(number in known for number in since):
+        since = range(
+            int(oldest.get("last-sequence-number") or 0) + 1, int(document.get("last-sequence-number") or 0) + 1
+        )
+        if oldest.get("format-version", 1) > 1 and all(number in known for number in since):
             return
     for entry in recent[1:]:
         if (earlier := _read(entry, read)) is not None:
@@ -56,10 +58,15 @@ def _documents(recent: list[LoggedMetadata], document: Mapping[str, Any], read: 
 
 
 def _never_expired(document: Mapping[str, Any]) -> bool:
-    numbers = {s.get("sequence-number") for s in snapshots_of(document)}
+    """Whether every snapshot that ever was is still there. Those of version 1 have no number: their children tell."""
+    snapshots = snapshots_of(document)
+    numbers = {s.get("sequence-number") for s in snapshots}
+    ids = {s.get("snapshot-id") for s in snapshots}
+    orphaned = any(s.get("parent-snapshot-id") not in (None, -1, *ids) for s in snapshots)
     last = int(document.get("last-sequence-number") or 0)
     statistics = bool(document.get("statistics") or document.get("partition-statistics"))
-    return document.get("format-version", 1) > 1 and len(numbers) == last and not statistics
+    whole = numbers == set(range(1, last + 1)) and not orphaned
+    return document.get("format-version", 1) > 1 and whole and not statistics
 
 
 def _read(entry: LoggedMetadata, read: Read) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from lakewarden.formats.iceberg.metadata import GZIP_MAGIC, manifest_list, parse, snapshots_of
-from lakewarden.model.errors import UnreadableMetadataError
+from lakewarden.model.errors import LakewardenError, UnreadableMetadataError
 from lakewarden.model.table import ManifestList, TableState
 from lakewarden.model.uri import canonical
 
@@ -32,6 +32,7 @@ class Standing(StrEnum):
     FORK = "fork"  # continues such a rival: only another catalog does that
     FOREIGN = "foreign"  # another table's
     NAMELESS = "nameless"  # no metadata at all: it names no table
+    UNREADABLE = "unreadable"  # the store does not give it out, so it may be anybody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,20 @@ class Recogniser:
             found = recognise(uri, self.fleet, stores)
         except FileNotFoundError:
             return None
-        if found.uuid in self.abandoned or (found.standing in (Standing.ANCESTOR, Standing.LEFTOVER) and not found.lists):
+        except (LakewardenError, OSError) as error:
+            return {
+                "standing": str(Standing.UNREADABLE),
+                "uuid": "",
+                "lists": [],
+                "format": "iceberg",
+                "why": str(error),
+            }
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # Not metadata as anybody writes it. It names nothing that could be read, and is itself kept.
+            found = Stranger(Standing.NAMELESS, "")
+        if found.uuid in self.abandoned or (
+            found.standing in (Standing.ANCESTOR, Standing.LEFTOVER) and not found.lists
+        ):
             return None
         lists = [item.uri for item in found.lists]
         return {"standing": str(found.standing), "uuid": found.uuid, "lists": lists, "format": "iceberg"}
@@ -121,7 +135,9 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads) -> Strang
     if ours is None:
         return Stranger(Standing.FOREIGN if name else Standing.NAMELESS, name)
     updated_ms = int(document.get("last-updated-ms") or 0)
-    unknown = [s for s in snapshots_of(document) if int(s["snapshot-id"]) not in ours.snapshot_ids and s.get("manifest-list")]
+    unknown = [
+        s for s in snapshots_of(document) if int(s["snapshot-id"]) not in ours.snapshot_ids and s.get("manifest-list")
+    ]
     lists = tuple(manifest_list(snapshot, soft=True) for snapshot in unknown)
     if updated_ms < ours.oldest_ms:
         return Stranger(Standing.ANCESTOR, name, lists if updated_ms >= ours.recent_ms else ())

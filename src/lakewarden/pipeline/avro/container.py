@@ -8,9 +8,12 @@ the blocks of many files into one is what makes a fleet of small manifests cheap
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,19 +37,44 @@ def open_container(data: bytes) -> Container:
     """Unpack a whole file. Raises IncompleteManifestError where a byte is missing or out of place."""
     try:
         return _open(data)
-    except (IndexError, ValueError, zlib.error, pa.ArrowException) as error:
+    except (LookupError, ValueError, OverflowError, MemoryError, OSError, zlib.error, pa.ArrowException) as error:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
 
 def merge(containers: Sequence[Container]) -> bytes:
     """One file with the rows of many of the same schema, in order, one block each."""
-    schema = containers[0].schema
+    schema = decodable(containers[0].schema)
     out = bytearray(MAGIC)
     out += _long(2) + _text(b"avro.schema") + _text(schema) + _text(b"avro.codec") + _text(b"null") + _long(0) + _SYNC
     for container in containers:
         if container.rows:
             out += _long(container.rows) + _long(len(container.body)) + container.body + _SYNC
     return bytes(out)
+
+
+@lru_cache(maxsize=4096)
+def decodable(schema: bytes) -> bytes:
+    """The schema without fields that are empty records, such as an unpartitioned table's partition.
+
+    They take no bytes in the file, and the decoder cannot represent them.
+    """
+    return json.dumps(_without_empty(json.loads(schema))).encode()
+
+
+def _without_empty(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_empty(option) for option in schema]
+    if not isinstance(schema, dict):
+        return schema
+    lean = {key: _without_empty(value) if key in ("type", "items", "values") else value for key, value in schema.items()}
+    if lean.get("type") == "record":
+        fields = [_without_empty(field) for field in lean["fields"]]
+        lean["fields"] = [field for field in fields if not _is_empty(field["type"])]
+    return lean
+
+
+def _is_empty(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "record" and not schema["fields"]
 
 
 def _open(data: bytes) -> Container:

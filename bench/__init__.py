@@ -1,0 +1,1 @@
+"""Benchmarks against Iceberg's own `remove_orphan_files`: same data, same process. Nothing here fails on time."""

@@ -1,0 +1,103 @@
+"""Our side: a configuration with a fresh state, and a plan in this process."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import lakewarden
+from bench.lakes import Lake
+from bench.measure import Sample, Stopwatch
+from lakewarden.model.run import PlanResult
+from lakewarden.warden import Warden
+
+CONFIG = """\
+[worker]
+id = "bench"
+
+[state]
+location = "file://{state}"
+
+[spark]
+master = "local[2]"
+
+[catalogs.{name}]
+format = "iceberg"
+properties = {{ {properties} }}
+
+[orphan_cleanup]
+{settings}
+"""
+
+# A bucket cannot be given old files, so on S3 every table says that a new one may be an orphan.
+NO_GRACE = """
+[[overrides]]
+match = "*"
+[overrides.orphan_cleanup]
+grace_period_hours = 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A state directory of its own, thrown away afterwards: no manifest of an earlier run is remembered."""
+
+    lake: Lake
+    base: Path
+
+    @staticmethod
+    def fresh(lake: Lake, scratch: Path, settings: str = "") -> Deployment:
+        base = scratch / "deployments" / uuid.uuid4().hex[:12]
+        base.mkdir(parents=True)
+        properties = ", ".join(f'"{key}" = "{value}"' for key, value in lake.properties.items())
+        text = CONFIG.format(state=base / "state", name=lake.name, properties=properties, settings=settings)
+        if lake.warehouse.startswith("s3://"):
+            text += NO_GRACE
+        (base / "lakewarden.toml").write_text(text)
+        return Deployment(lake, base)
+
+    @property
+    def config(self) -> str:
+        return str(self.base / "lakewarden.toml")
+
+    def open(self) -> Warden:
+        """Opened and its database made: a warm process has that behind it."""
+        warden = lakewarden.open(self.config)
+        warden.runs()
+        return warden
+
+    def discard(self) -> None:
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+def plan(deployment: Deployment, warden: Warden, uuids: Sequence[str] = ()) -> tuple[Sample, PlanResult]:
+    """One plan over the whole lake, timed by stage."""
+    out = str(deployment.base / f"plan-{uuid.uuid4().hex[:8]}")
+    watch = Stopwatch()
+    result = warden.plan("orphans", out=out, unsafe_short_grace=uuids, progress=watch)
+    sample = watch.sample()
+    if refused := [table for table in result.plan.tables if table.refusal]:
+        raise RuntimeError(f"{len(refused)} tables were refused, such as {refused[0].identifier}: {refused[0].refusal}")
+    return sample, result
+
+
+def first_plan(lake: Lake, scratch: Path, uuids: Sequence[str] = ()) -> tuple[Sample, set[str]]:
+    """A plan of a deployment that has never seen this lake; also the orphans it names."""
+    deployment = Deployment.fresh(lake, scratch)
+    warden = deployment.open()
+    try:
+        sample, result = plan(deployment, warden, uuids)
+        return sample, {str(row["uri"]) for row in warden.plan_rows(result.path, "orphan")}
+    finally:
+        warden.close()
+        deployment.discard()
+
+
+def uuids_of(lake: Lake) -> list[str]:
+    """What `--unsafe-short-grace` needs on S3; nothing on local disk, where files are as old as we say."""
+    if not lake.warehouse.startswith("s3://"):
+        return []
+    return [str(lake.load(identifier).metadata.table_uuid) for identifier in lake.tables()]

@@ -1,0 +1,25 @@
+"""One module a kind of work. Each row is a function from a Bench to the lines it adds to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.bench import Bench
+from bench.measure import Row
+from bench.rows import buckets, cold, deletes, local, memory, startup
+
+# In the order in which they are measured; `BY_NAME_ONLY` takes too long for every run.
+ROWS: dict[str, Callable[[Bench], list[Row]]] = {
+    "startup": startup.startup,
+    "one": local.one,
+    "fleet100": local.fleet100,
+    "fleet1000": local.fleet1000,
+    "second": local.second,
+    "s3-one": buckets.one,
+    "s3-fleet100": buckets.fleet100,
+    "deletes": deletes.deletes,
+    "cold": cold.cold,
+    "memory": memory.memory,
+    "million": local.million,
+}
+BY_NAME_ONLY = ("million",)

@@ -1,0 +1,98 @@
+"""Deleting: a real apply with its limits off, against the store's bulk call driven flat out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore.store import LocalStore
+
+from bench.bench import Bench
+from bench.lakes import Lake, Put, data_names, local_lake, put_local, tiny_parquet
+from bench.measure import Figures, Row, Sample, load, timed
+from bench.ours import Deployment, plan, uuids_of
+from lakewarden.jobs import applying
+
+FILES = 20_000
+SETTINGS = {
+    "default batches": "rate_limit_ms = 0\nmax_orphan_share = 1.0\n",
+    "large batches": "rate_limit_ms = 0\nmax_orphan_share = 1.0\nbatch_size = 20000\nmax_concurrent_deletions = 20\n",
+}
+TARGET = 0.85
+
+
+def deletes(bench: Bench) -> list[Row]:
+    count = FILES // bench.shrink
+    lake = local_lake(bench.scratch, "deletes")
+    root = lake.load(lake.tables()[0]).location().removeprefix("file://")
+    rows = _compare(bench, lake, put_local, LocalStore(root), "local disk", count)
+    bucket = "s3-deletes-1"
+    remote = bench.server.lake("s3-deletes")
+    return rows + _compare(bench, remote, bench.server.put(bucket), bench.server.store(bucket), "S3 server", count)
+
+
+def _compare(bench: Bench, lake: Lake, put: Put, store: Any, where: str, count: int) -> list[Row]:
+    assert bench.spark
+    location = lake.load(lake.tables()[0]).location()
+    top = location if where == "local disk" else lake.warehouse.rpartition("/")[0]
+    bulk: list[Sample] = []
+    ours: dict[str, list[Sample]] = {name: [] for name in SETTINGS}
+    began = load()
+    for _ in range(bench.repeat):
+        names = list(data_names(location, count, lake.shape.partitions))
+        put(names, tiny_parquet())
+        keys = [name.removeprefix(f"{top}/") for name in names]
+        bulk.append(timed(lambda keys=keys: obstore.delete(store, keys)))
+        for name, settings in SETTINGS.items():
+            put(list(data_names(location, count, lake.shape.partitions)), tiny_parquet())
+            ours[name].append(_apply(bench.scratch, lake, settings, count))
+    flat_out = Figures.of(bulk)
+    return [
+        Row(
+            f"deletes-{'s3' if where == 'S3 server' else 'local'}-{name.split()[0]}",
+            f"delete {count:,} files, {where}, {name}",
+            mine := Figures.of(samples),
+            flat_out,
+            flat_out.value / mine.value,
+            TARGET,
+            (began, load()),
+            note="share of the bulk call's speed",
+        )
+        for name, samples in ours.items()
+    ]
+
+
+def _apply(scratch: Path, lake: Lake, settings: str, count: int) -> Sample:
+    """One apply of a fresh plan, split into the one door and everything around it."""
+    deployment = Deployment.fresh(lake, scratch, settings)
+    warden = deployment.open()
+    _, result = plan(deployment, warden, uuids_of(lake))
+    inside = [0.0]
+    door = applying.delete
+    applying.delete = _counted(door, inside)
+    try:
+        took = timed(lambda: _check(warden.apply(result).deleted.files, count))
+    finally:
+        applying.delete = door
+        warden.close()
+        deployment.discard()
+    stages = {"delete": inside[0], "validate, journal, record": took.seconds - inside[0]}
+    return Sample(took.seconds, stages)
+
+
+def _counted(door: Callable[..., Any], inside: list[float]) -> Callable[..., Any]:
+    def delete(*args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return door(*args, **kwargs)
+        finally:
+            inside[0] += time.perf_counter() - began
+
+    return delete
+
+
+def _check(deleted: int, count: int) -> None:
+    assert deleted == count, f"{deleted} of {count} files were deleted"

@@ -1,0 +1,99 @@
+"""The Spark jobs of the quick way: one reads the metadata into hashes, one lists, compares and writes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lakewarden.model.ports import Shard
+from lakewarden.model.roots import Root
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.inventory import inventories_table, read_inventory
+from lakewarden.pipeline.listing import list_shards, shards_table
+from lakewarden.pipeline.parts import PartTask
+from lakewarden.pipeline.probe import REACHED_DDL, Live, hash_manifests, key_hashes, list_and_judge
+from lakewarden.pipeline.reading import ReadTask
+from lakewarden.pipeline.sweep import Cached, local, manifests_of
+
+
+@dataclass
+class Reach:
+    """What one table reaches: by directory of its own the packed hashes and kinds, and the names of files elsewhere."""
+
+    packed: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+    outside: list[tuple[str, int]] = field(default_factory=list)
+
+
+def reach(
+    spark: SparkSession, lists: pa.Table, own: Mapping[int, tuple[str, ...]], read: ReadTask
+) -> tuple[dict[int, Reach], list[str]]:
+    """What each table of LISTS reaches, and the tasks' notes."""
+    found: dict[int, Reach] = {}
+    notes: list[str] = []
+    if not lists.num_rows:
+        return found, notes
+    manifests = manifests_of(spark, lists, read, Cached())
+    for row in manifests.mapInArrow(hash_manifests(read, own), REACHED_DDL).toArrow().to_pylist():
+        if row[c.MARK] == c.MARK_NOTE:
+            notes.append(row[c.KEY])
+            continue
+        table = found.setdefault(row[c.TABLE], Reach())
+        if row["hashes"] is None:
+            table.outside.append((row[c.KEY], row[c.KIND]))
+        else:
+            table.packed.append((row[c.KEY], row["hashes"], row["kinds"]))
+    return found, notes
+
+
+def live_under(prefixes: Sequence[str], reached: Mapping[int, Reach], named: pa.Table) -> Live:
+    """The live files under the swept roots: what tables reach, and MARKS of what their metadata names."""
+    order = sorted(prefixes)
+
+    def under(key: str) -> bool:
+        at = bisect_right(order, key) - 1
+        return at >= 0 and key.startswith(order[at])
+
+    hashes, tables, kinds = [], [], []
+    outside: list[tuple[int, str, int]] = []
+    for number, table in reached.items():
+        outside += [(number, key, kind) for key, kind in table.outside if under(key)]
+        for prefix, packed, codes in table.packed:
+            if under(prefix):
+                hashes.append(np.frombuffer(packed, np.uint64))
+                kinds.append(np.frombuffer(codes, np.int8))
+                tables.append(np.full(len(codes), number, np.int32))
+    outside += [
+        (number, key, kind)
+        for number, key, kind in zip(*(named[n].to_pylist() for n in (c.TABLE, c.KEY, c.KIND)), strict=True)
+        if under(key)
+    ]
+    if outside:
+        numbers, keys, kind_codes = zip(*outside, strict=True)
+        hashes.append(key_hashes(pa.array(keys, pa.string())))
+        tables.append(np.array(numbers, np.int32))
+        kinds.append(np.array(kind_codes, np.int8))
+    return Live.of(hashes, tables, kinds)
+
+
+def facts(
+    spark: SparkSession,
+    shards: list[Shard],
+    inventories: Sequence[tuple[str, Sequence[Root]]],
+    live: Live,
+    part: PartTask,
+    read: ReadTask,
+) -> pa.Table:
+    """FACTS of all roots; PLAN_ROWS lie in the plan's directory."""
+    found = []
+    if shards:
+        step = list_and_judge(list_shards(read.stores), live, part)
+        found.append(local(spark, shards_table(shards)).mapInArrow(step, c.ddl(c.FACTS)).toArrow())
+    if inventories:
+        step = list_and_judge(read_inventory(read.stores), live, part)
+        found.append(local(spark, inventories_table(inventories)).mapInArrow(step, c.ddl(c.FACTS)).toArrow())
+    return pa.concat_tables([c.FACTS.empty_table(), *found])

@@ -1,0 +1,77 @@
+"""What commands print of a real lake has the fields that the documentation names. No Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.cli.main import main
+from tests.docs.pages import DOCS, code_in, rows, sections
+from tests.lakes import Lake, small_lake
+
+PAGE = DOCS / "commands.md"
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return small_lake(tmp_path_factory.mktemp("documented") / "lake", ("sales.orders",))
+
+
+@pytest.fixture(scope="module")
+def config(lake: Lake) -> Path:
+    file = lake.base.parent / "lakewarden.toml"
+    properties = ", ".join(f'{key} = "{value}"' for key, value in lake.properties.items())
+    text = f'[state]\nlocation = "file://{lake.base.parent}/state"\n[catalogs.lake]\nformat = "iceberg"\n'
+    file.write_text(f"{text}properties = {{ {properties} }}\n", encoding="utf-8")
+    return file
+
+
+def asked(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> Any:
+    """The JSON that a command prints."""
+    capsys.readouterr()
+    assert main([*words, "--config", str(config), "--output", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def fields(section: str) -> list[str]:
+    return [code_in(cells[0]) for cells in rows(sections(PAGE)[section], "field")]
+
+
+def shape_in(section: str, start: str) -> list[str]:
+    """The names in a shape such as `{"runs": [{"run_id", "job"}]}`, in order."""
+    found = re.search(rf"`(\{{{re.escape(start)}[^`]*)`", sections(PAGE)[section])
+    assert found is not None
+    return re.findall(r'"(\w+)"', found[1])
+
+
+def test_doctor(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(asked(capsys, config, "doctor")) == fields("doctor")
+
+
+def test_explain(lake: Lake, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = next((lake.base / "warehouse").rglob("*.parquet"))
+    answer = asked(capsys, config, "explain", f"file://{data}")
+    assert answer["status"] == "live"
+    assert [name for name in fields("explain") if name in answer] == list(answer)
+
+
+def test_tables_and_policy(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables = asked(capsys, config, "tables")
+    assert ["tables", *tables["tables"][0]] == shape_in("tables", '"tables"')
+    policy = asked(capsys, config, "policy", "lake.sales.orders")
+    assert [*policy, *policy["policy"]["batch_size"]] == shape_in("policy", '"table"')
+
+
+def test_freeze_abandon_leases_and_audit(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frozen = asked(capsys, config, "freeze", "--reason", "docs")
+    assert list(frozen) == shape_in("freeze", '"frozen"')
+    assert list(asked(capsys, config, "unfreeze")) == shape_in("unfreeze", '"frozen"')
+    assert list(asked(capsys, config, "abandon", "some-uuid", "--reason", "docs")) == shape_in("abandon", '"abandoned"')
+    assert list(asked(capsys, config, "leases")) == ["leases"]
+    assert list(asked(capsys, config, "runs")) == ["runs"]
+    assert list(asked(capsys, config, "audit", "who", "file:///nowhere")) == ["uri", "entries"]
+    assert list(asked(capsys, config, "audit", "verify")) == shape_in("audit verify", '"ok"')
