@@ -80,12 +80,14 @@ class Lake:
         return SqlCatalog(self.name, **self.properties).load_table(identifier)
 
 
-def local_lake(scratch: Path, kind: str, shrink: int = 1) -> Lake:
-    """The lake of that kind on local disk, built if it is not there."""
+def local_lake(scratch: Path, kind: str, shrink: int = 1, anew: bool = False) -> Lake:
+    """The lake of that kind on local disk, built if it is not there, or in any case."""
     shape = shrunk(SHAPES[kind], shrink)
     base = scratch / f"{kind}-{shrink}"
     properties = {"uri": f"sqlite:///{base}/catalog.db", "warehouse": f"file://{base}/wh"}
     lake = Lake(kind.replace("-", "_"), shape, {"type": "sql", **properties}, base)
+    if anew:
+        shutil.rmtree(base, ignore_errors=True)
     return build(lake, put_local)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -38,8 +39,8 @@ class Server:
             client_options={"allow_http": True, "timeout": "300s"},
         )
 
-    def lake(self, kind: str, shrink: int = 1) -> Lake:
-        """The lake of that kind in a bucket of its own, built if it is not there."""
+    def lake(self, kind: str, shrink: int = 1, anew: bool = False) -> Lake:
+        """The lake of that kind in a bucket of its own, built if it is not there, or in any case."""
         bucket = f"{kind}-{shrink}"
         base = self.base / bucket
         properties = {
@@ -54,6 +55,11 @@ class Server:
         client = s3_client(self.endpoint, self.access_key, self.secret_key)
         if bucket not in {found["Name"] for found in client.list_buckets().get("Buckets", [])}:
             client.create_bucket(Bucket=bucket)
+        if anew:
+            shutil.rmtree(base, ignore_errors=True)
+            store = self.store(bucket)
+            for batch in obstore.list(store):
+                obstore.delete(store, [found["path"] for found in batch])
         return build(Lake(kind.replace("-", "_"), shrunk(SHAPES[kind], shrink), properties, base), self.put(bucket))
 
     def put(self, bucket: str) -> Callable[[list[str], bytes], None]:

@@ -26,11 +26,11 @@ TARGET = 0.85
 
 def deletes(bench: Bench) -> list[Row]:
     count = FILES // bench.shrink
-    lake = local_lake(bench.scratch, "deletes")
+    lake = local_lake(bench.scratch, "deletes", anew=True)
     root = lake.load(lake.tables()[0]).location().removeprefix("file://")
     rows = _compare(bench, lake, put_local, LocalStore(root), "local disk", count)
     bucket = "s3-deletes-1"
-    remote = bench.server.lake("s3-deletes")
+    remote = bench.server.lake("s3-deletes", anew=True)
     return rows + _compare(bench, remote, bench.server.put(bucket), bench.server.store(bucket), "S3 server", count)
 
 

@@ -14,7 +14,7 @@ LIMIT = 1.0
 
 
 def startup(bench: Bench) -> list[Row]:
-    lake = local_lake(bench.scratch, "deletes")
+    lake = local_lake(bench.scratch, "fleet100", bench.shrink)
     assert bench.spark
     deployment = Deployment.fresh(lake, bench.scratch)
     warden = deployment.open()

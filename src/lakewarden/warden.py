@@ -6,6 +6,7 @@ import getpass
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.ledger.heads import verify_heads
@@ -14,6 +15,7 @@ from lakewarden.model.errors import NotFoundError, UnsafeGraceError
 from lakewarden.model.policy import Job, job_named
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from lakewarden.jobs.rooms import Rooms
@@ -100,20 +102,34 @@ class Warden:
     ) -> RunResult:
         """Plan and, unless `dry_run` says otherwise, apply."""
         result = self.plan(job, select=select, exclude=exclude, actor=actor, progress=progress)
+        dry = [table.identifier for table in result.plan.tables if table.policy.get("dry_run")]
+        if 0 < len(dry) < len(result.plan.tables):
+            # A plan is applied whole, so the tables that may only be looked at must not be in it.
+            left_out = [*exclude, *(escape(name) for name in dry)]
+            result = self.plan(job, select=select, exclude=left_out, actor=actor, progress=progress)
         changes = result.plan.totals()["changes"]
         refused = bool(result.plan.tables) and all(table.refusal for table in result.plan.tables)
-        if self._settings.job(job_named(job)).dry_run or refused or not any(changes.values()):
+        if dry == [table.identifier for table in result.plan.tables] or refused or not any(changes.values()):
             status = RunStatus.REFUSED if refused else RunStatus.PLANNED if any(changes.values()) else RunStatus.DONE
-            kept = {name: tally["files"] for name, tally in result.plan.totals()["verdicts"].items()}
-            return RunResult(
-                run_id="",
-                plan_id=result.plan.plan_id,
-                job=result.plan.job,
-                status=status,
-                kept=kept,
-                plan_path=result.path,
-            )
+            return self._planned(result, status, actor or self.actor())
         return self.apply(result, actor=actor, progress=progress)
+
+    def _planned(self, result: PlanResult, status: RunStatus, actor: Actor) -> RunResult:
+        """A run that ended with its plan, recorded like any other."""
+        run_id = self._rooms.new_id()
+        kept = {n: t["files"] for n, t in result.plan.totals()["verdicts"].items() if n != Verdict.ORPHAN}
+        outcome = RunResult(
+            run_id=run_id,
+            plan_id=result.plan.plan_id,
+            job=result.plan.job,
+            status=status,
+            kept=kept,
+            plan_path=result.path,
+        )
+        self._rooms.ledger.runs.start(run_id, result.plan.job, None, actor)
+        self._rooms.ledger.runs.step(run_id, "planned", {"plan": result.plan.plan_id, "path": result.path})
+        self._rooms.ledger.runs.finish(run_id, status, outcome.as_json())
+        return outcome
 
     def load_plan(self, plan_dir: str) -> PlanResult:
         from lakewarden.jobs.planfiles import load_plan
@@ -231,7 +247,11 @@ class Warden:
 
 
 def _run_json(run: Any) -> dict[str, Any]:
+    result = run.result or {}
     return {
+        "operator": run.actor.operator,
+        "deleted": result.get("deleted", {}).get("files"),
+        "failed": len(result.get("failed", [])),
         "run_id": run.run_id,
         "job": run.job,
         "plan_id": run.plan_id,

@@ -75,8 +75,7 @@ class Wiring:
         """Credentials: what [storage] says for a prefix, else the catalog's own, else the environment's."""
         options: dict[str, Mapping[str, str]] = {}
         for section in self._settings.catalogs.values():
-            found = {S3_NAMES[k]: str(v) for k, v in section.properties.items() if k in S3_NAMES}
-            if found:
+            if found := store_options(section.properties):
                 options.setdefault("s3://", found)
         for prefix, values in self._settings.storage.items():
             options[prefix] = {key: str(value) for key, value in values.items()}
@@ -111,8 +110,18 @@ class Wiring:
 def open_catalog(name: str, table_format: str, properties: Mapping[str, str], stores: Stores) -> Catalog:
     """A catalog by its format's name: a new format is one more folder under formats/."""
     module = _format(table_format)
-    catalog: Catalog = module.open_catalog(name, properties, stores.get)
+
+    def vend(location: str, vended: Mapping[str, str]) -> None:
+        if found := store_options(vended):
+            stores.add(location, found)
+
+    catalog: Catalog = module.open_catalog(name, properties, stores.get, vend)
     return catalog
+
+
+def store_options(properties: Mapping[str, object]) -> dict[str, str]:
+    """What PyIceberg's properties say of the store, in obstore's words."""
+    return {S3_NAMES[key]: str(value) for key, value in properties.items() if key in S3_NAMES}
 
 
 def readers(formats: set[str]) -> dict[str, Reader]:

@@ -215,3 +215,14 @@ def test_a_file_belongs_to_the_deepest_table_above_it_and_unselected_tables_have
         ROOT + "inside.parquet": 0,
     }
     assert found[other + "data/x.parquet"]["relative"] == "data/x.parquet"
+
+
+def test_a_root_that_is_itself_something_odd_belongs_to_its_outermost_table() -> None:
+    by = rules(
+        owners={1: (Ownership(ROOT + "in/", 2), Ownership(ROOT, 1))},
+        cutoffs=(micros(CUTOFF),) * 3,
+        selected=(True,) * 3,
+        confirm=(False,) * 3,
+    )
+    found = judged([row("", **{c.ROOT: 1, c.KEY: ROOT[:-1], c.FLAG: "symlink"})], by)
+    assert (found[ROOT[:-1]][c.TABLE], found[ROOT[:-1]]["verdict"]) == (1, "protected")

@@ -28,7 +28,7 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     site.add("g.own", properties={GRACE: "120"})
     site.add("slow.own", properties={GRACE: "72"})
     site.add("slow.capped")
-    site.add("slow.strict", properties={"lakewarden.orphan_cleanup.max_orphan_share": "0.05"})
+    site.add("slow.strict", properties={"lakewarden.orphan_cleanup.max_orphan_share": "0.04"})
     site.old()
     for hours in (1, 47, 49, 71, 73, 119, 121, 239, 241):
         for name in ("g.plain", "g.own", "slow.own", "slow.capped", "slow.strict"):

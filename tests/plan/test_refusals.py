@@ -141,7 +141,7 @@ def test_the_others_go_on(seen: Seen) -> None:
 
 
 def test_what_lies_behind_a_link_is_in_no_plan(lake: Site, seen: Seen) -> None:
-    assert not [row for row in seen.rows if "outside" in row["uri"] or "link" in row["uri"] or "real_root" in row["uri"]]
+    assert not [row for row in seen.rows if any(part in row["uri"] for part in ("outside", "link", "real_root"))]
     assert (lake.base / "outside/kept.parquet").is_file()
 
 

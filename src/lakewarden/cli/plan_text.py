@@ -99,7 +99,7 @@ def _show_tallies(screen: Screen, verdicts: Mapping[str, Tally], policy: Mapping
     _show_tally(screen, "listed", listed)
     _show_tally(screen, "live", verdicts.get(Verdict.LIVE, Tally()))
     for verdict, label in _KEPT.items():
-        if tally := verdicts.get(verdict):
+        if (tally := verdicts.get(verdict, Tally())).files:
             _show_tally(screen, f"kept: {label}", tally, _why(verdict, policy))
     _show_tally(screen, "TO DELETE", orphans, _share(orphans, listed, policy), "bold red" if orphans.files else None)
     _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))

@@ -128,7 +128,7 @@ def restore(
 
 def abandon(
     table_uuid: Annotated[str, typer.Argument(metavar="TABLE_UUID", help="A table that no catalog knows any more.")],
-    reason: Reason,
+    reason: Reason = "",
     operator: Operator = None,
     ticket: Ticket = None,
     trigger: TriggerName = Trigger.MANUAL,

@@ -48,6 +48,7 @@ from lakewarden.model.plan import Plan, Tally, add_tallies
 from lakewarden.model.policy import DeleteMode
 from lakewarden.model.ports import FileOutcome, Heartbeat, JournalFile, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Brake, Outcome
 from lakewarden.storage.delete import delete, grant
 from lakewarden.storage.quarantine import copy_to_trash, restore, trash_address
@@ -111,9 +112,10 @@ def check_plan(rooms: Rooms, plan: Plan, overrides: Sequence[str]) -> None:
 
 
 def allowed_tables(plan: Plan, overrides: Sequence[str]) -> frozenset[str]:
-    """Tables that may be changed: planned ones, and those whose only refusal is a brake that is lifted by name."""
-    lifted = {name for brake in overrides for name in plan.brakes.get(brake, ())}
-    return frozenset(table.identifier for table in plan.tables if table.refusal is None or table.identifier in lifted)
+    """Tables that may be changed: planned ones, and those that only brakes refused, each of them lifted by name."""
+    braked = {name for names in plan.brakes.values() for name in names}
+    held = {name for brake, names in plan.brakes.items() if brake not in overrides for name in names}
+    return frozenset(t.identifier for t in plan.tables if t.refusal is None or t.identifier in braked - held)
 
 
 def _overrides_at_start(rooms: Rooms, plan: Plan, overrides: Sequence[str]) -> tuple[str, ...]:
@@ -159,6 +161,7 @@ class Application:
         """Every batch, then the verification, then the record."""
         self.log.info("apply starts", plan=self.plan.plan_id, tables=len(self.tables))
         try:
+            self.validation.check()
             expired = self.rooms.clock.now() >= self.plan.expires_at
             self._finish_open_batches(expired)
             if expired:
@@ -197,11 +200,17 @@ class Application:
 
     def _lease(self, prefix: str) -> Lease:
         """The root's lease, and our name on its bucket."""
-        if not _is_there(self.rooms, prefix):
+        if not _is_there(self.rooms, prefix) or not self._has_metadata(prefix):
             raise MissingStoreError(f"the root {prefix} is not there; nothing of it was deleted")
         if (foreign := claim_place(self.rooms, owner_place(prefix))) is not None:
             raise NothingAppliedError(foreign.message, hint=foreign.hint)
         return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
+
+    def _has_metadata(self, prefix: str) -> bool:
+        """Whether a table's metadata is found in a root that should hold some: an empty mount point has none."""
+        places = [canonical(location) for location in self.validation.covered.values()]
+        inside = [place for place in places if place.startswith(prefix)]
+        return not inside or any(self.rooms.stores.head(place) is not None for place in inside)
 
     def _delete(
         self, number: int, files: Sequence[JournalFile], leases: dict[str, Lease], *, resumed: bool = False

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.sweeping import Sweep
 from lakewarden.ledger.reach import Reach
-from lakewarden.model.brakes import CODES, Sight, brakes, refusal
+from lakewarden.model.brakes import Sight, brakes, refusal
 from lakewarden.model.errors import ROOT_REFUSALS, IncompleteManifestError, Refusal, UnlistableError
 from lakewarden.model.plan import PartFile, TablePlan, Tallies, Tally, add_tallies
 from lakewarden.model.uri import FileUri
@@ -41,7 +41,9 @@ class Evidence:
 
     def after(self, again: Evidence) -> Evidence:
         """These facts with the rows that were not live judged again: only the live counts of the first look stay."""
-        live = {number: {str(Verdict.LIVE): t[Verdict.LIVE]} for number, t in self.verdicts.items() if Verdict.LIVE in t}
+        live = {
+            number: {str(Verdict.LIVE): t[Verdict.LIVE]} for number, t in self.verdicts.items() if Verdict.LIVE in t
+        }
         numbers = {*live, *again.verdicts}
         return replace(
             again,
@@ -62,15 +64,6 @@ class Evidence:
             if name not in roots[root_id].tables:
                 found.setdefault(name, []).append(roots[root_id].prefix)
         return {name: tuple(prefixes) for name, prefixes in found.items()}
-
-    def pulled(self, tables: tuple[TablePlan, ...]) -> dict[str, tuple[str, ...]]:
-        """Which tables each brake refused."""
-        names = {code: brake for brake, code in CODES.items()}
-        found: dict[str, list[str]] = {}
-        for table in tables:
-            if table.refusal is not None and table.refusal.code in names:
-                found.setdefault(names[table.refusal.code], []).append(table.identifier)
-        return {brake: tuple(identifiers) for brake, identifiers in found.items()}
 
 
 def gather(facts: pa.Table | None) -> Evidence:
@@ -138,8 +131,11 @@ def _root_refusals(rows: list[dict[str, Any]]) -> dict[int, Refusal]:
 
 def judge_tables(
     sweep: Sweep, fleet: Fleet, evidence: Evidence, last: Mapping[str, Reach], inventory: Mapping[str, str]
-) -> tuple[TablePlan, ...]:
-    """Every selected table, planned or refused: first by what was refused before, then by damage, roots and brakes."""
+) -> tuple[tuple[TablePlan, ...], dict[str, tuple[str, ...]]]:
+    """Every selected table, planned or refused (by what was known before, damage, roots, brakes), and who each brake stops.
+
+    A table that two brakes stop is under both, so that lifting one does not lift the other unseen.
+    """
     refused_roots = {root.id: root.refusal for root in fleet.roots if root.refusal}
     refused_roots |= {k: v for k, v in evidence.root_refusals.items() if k not in refused_roots}
     refused_roots |= _roots_of_damaged(fleet, evidence, refused_roots, last)
@@ -149,6 +145,7 @@ def judge_tables(
             for name in root.tables:
                 by_table.setdefault(name, []).append(refused_roots[root.id])
     tables = []
+    stopped: dict[str, list[str]] = {}
     for number, state in enumerate(fleet.states):
         if state.identifier not in sweep.chosen:
             continue
@@ -168,7 +165,8 @@ def judge_tables(
             max_share=policy.max_orphan_share,
             max_orphans=policy.max_orphans,
         )
-        pulled = [refusal(brake, message) for brake, message in brakes(sight)]
+        found = list(brakes(sight))
+        pulled = [refusal(brake, message) for brake, message in found]
         reasons = [
             *([state.refusal] if state.refusal else []),
             *([evidence.table_refusals[number]] if number in evidence.table_refusals else []),
@@ -177,6 +175,9 @@ def judge_tables(
         ]
         reason = reasons[0] if reasons else None
         shown = reason is None or reason in pulled
+        if reason in pulled:
+            for brake, _ in found:
+                stopped.setdefault(str(brake), []).append(state.identifier)
         orphans = verdicts.get(Verdict.ORPHAN, Tally())
         tables.append(
             TablePlan(
@@ -194,7 +195,7 @@ def judge_tables(
                 policy=policy.as_values(),
             )
         )
-    return tuple(tables)
+    return tuple(tables), {brake: tuple(names) for brake, names in stopped.items()}
 
 
 def _roots_of_damaged(

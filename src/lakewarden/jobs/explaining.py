@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -136,7 +136,7 @@ def _refs_over(state: TableState, item: ManifestList) -> list[str]:
     return names
 
 
-def _whole(batches: Iterator[pa.RecordBatch], schema: pa.Schema, column: str) -> pa.Table:
+def _whole(batches: Iterable[pa.RecordBatch], schema: pa.Schema, column: str) -> pa.Table:
     """The rows. An answer from half of a table would be a guess, so a damaged file raises."""
     table = pa.Table.from_batches(list(batches), schema=schema)
     noted = pc.starts_with(table[column], NOTE)

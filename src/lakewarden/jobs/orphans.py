@@ -67,7 +67,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
 
     progress("judge", 3, STAGES)
     last = rooms.ledger.reach.last()
-    tables = judge_tables(sweep, fleet, evidence, last, rooms.inventory)
+    tables, stopped = judge_tables(sweep, fleet, evidence, last, rooms.inventory)
     document = Plan(
         job=Job.ORPHAN_CLEANUP,
         created_at=now,
@@ -78,7 +78,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         roots=tuple(planned_root(root, evidence) for root in swept),
         parts=evidence.parts,
         pointers=fleet.pointers,
-        brakes=evidence.pulled(tables),
+        brakes=stopped,
     ).sealed()
 
     progress("write the plan", 4, STAGES)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.jobs.fleet import Fleet
+from lakewarden.jobs.reach_memory import remember_reach, remembered_reach
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.cache import CacheFile
 from lakewarden.model.actor import Trigger
@@ -89,9 +91,14 @@ def _quick_sweep(
     """FACTS, and how many needed files no listing showed."""
     from lakewarden.pipeline import quick
 
-    read, part = read_task(rooms), part_task(rooms, sweep)
+    read, part = replace(read_task(rooms), cache=None), part_task(rooms, sweep)
+    own = _own_directories(sweep.fleet)
+    known = remembered_reach(rooms, sweep.fleet, own)
+    unread = lists.filter(pc.invert(pc.is_in(lists[c.TABLE], pa.array(sorted(known), pa.int32()))))
     spark = sweep.session.result()
-    reached, notes = quick.reach(spark, lists, _own_directories(sweep.fleet), read)
+    fresh, notes = quick.reach(spark, unread, own, read)
+    remember_reach(rooms, sweep.fleet, own, fresh, notes)
+    reached = {**known, **fresh}
     live = quick.live_under(part.prefixes, reached, named)
     facts = quick.facts(spark, shards, _inventories(rooms, sweep), live, part, read)
     listed = sum(row["files"] for row in facts.to_pylist() if row["fact"] == COUNT and row["verdict"] == Verdict.LIVE)

@@ -12,7 +12,7 @@ from lakewarden.ledger.connection import Connections, chunks, put
 from lakewarden.ledger.schema import cache_files
 
 CHUNK = 1000
-CacheKind = Literal["list", "manifest"]
+CacheKind = Literal["list", "manifest", "reach"]
 
 
 @dataclass(frozen=True, slots=True)

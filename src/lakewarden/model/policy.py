@@ -108,6 +108,7 @@ class OrphanPolicy:
         """The policy under the user's names and units, as a plan records it."""
         return {
             "grace_period_hours": round(self.grace / timedelta(hours=1)),
+            "dry_run": self.dry_run,
             "batch_size": self.batch_size,
             "max_concurrent_deletions": self.concurrency,
             "rate_limit_ms": round(self.rate_limit / timedelta(milliseconds=1)),

@@ -138,7 +138,10 @@ def _owners(rows: pa.Table, rules: Rules) -> tuple[NDArray[np.int32], pa.Array]:
     for root_id, start, end in zip(roots, starts, [*starts[1:], rows.num_rows], strict=True):
         below = keys.slice(start, end - start)
         relative = below
-        for owner in reversed(rules.owners[int(root_id)]):
+        owners = rules.owners[int(root_id)]
+        # What lies in no directory of a table (a root that is itself a link) is the outermost one's.
+        table_ids[start:end] = owners[-1].table_id
+        for owner in reversed(owners):
             inside = pc.starts_with(below, owner.prefix)
             table_ids[start:end][inside.to_numpy(zero_copy_only=False)] = owner.table_id
             relative = pc.if_else(inside, pc.utf8_slice_codeunits(below, len(owner.prefix)), relative)

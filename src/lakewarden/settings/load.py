@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, TomlConfigSettingsSource
 
 from lakewarden import logs
-from lakewarden.model.errors import ConfigError, UnsafeGraceError
+from lakewarden.model.errors import ConfigError
 from lakewarden.settings.complaints import complaint, guess
 from lakewarden.settings.schema import Settings
 from lakewarden.settings.text_values import typed
@@ -121,10 +121,4 @@ def _in_words(error: ValidationError, file: Path, variables: Mapping[str, str]) 
         key = ".".join(str(part) for part in detail["loc"])
         lines[f"{variables.get(key, file)}: {complaint(detail, Settings)}"] = None
     message = "\n".join(lines)
-    if "below the floor" in message:
-        hint = (
-            "Raise it to 24 or more. A single table may go lower: set it in [[overrides]] or in the table's property, "
-            "and name the table with --unsafe-short-grace TABLE_UUID."
-        )
-        return UnsafeGraceError(message, hint=hint)
     return ConfigError(message, hint="Correct the configuration; nothing was done.")

@@ -108,11 +108,6 @@ class Settings(BaseSettings, Jobs):
                 "state.database must be given when state.location is not on local disk; "
                 'allowed: "sqlite:///path/to/file.db", "postgresql://…"'
             )
-        if self.orphan_cleanup.below_floor():
-            raise ValueError(
-                f"orphan_cleanup.grace_period_hours = {self.orphan_cleanup.grace_period_hours} is below the floor "
-                "of 24: files of writers that have not committed yet would be deleted"
-            )
         return self
 
     def job(self, job: Job | str) -> JobSection:

@@ -27,6 +27,10 @@ class Stores:
     def __init__(self, options: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._options = {_trim(prefix): dict(values) for prefix, values in (options or {}).items()}
 
+    def add(self, prefix: str, values: Mapping[str, str]) -> None:
+        """Credentials that a catalog vended for a prefix; what the configuration says of the same prefix stays."""
+        self._options.setdefault(_trim(prefix), dict(values))
+
     def __repr__(self) -> str:
         # Options hold secrets: only the prefixes are shown.
         return f"Stores({sorted(self._options)})"

@@ -28,18 +28,21 @@ if TYPE_CHECKING:
 
 LOAD_THREADS = 16
 
+# Told of a table's location and the store properties that a REST server handed out for it.
+Vend = Callable[[str, Mapping[str, str]], None]
+
 
 class IcebergCatalog:
     """One configured catalog. PyIceberg (close to a second of imports) comes with the first question asked."""
 
     format = "iceberg"
 
-    def __init__(self, name: str, properties: Mapping[str, str], read: Callable[[str], bytes]) -> None:
+    def __init__(self, name: str, properties: Mapping[str, str], read: Callable[[str], bytes], vend: Vend) -> None:
         self.name = name
         self._properties = dict(properties)
         self._read = read
         self._opened: PyIcebergCatalog | None = None
-        self.vended: dict[str, Mapping[str, str]] = {}
+        self._vend = vend
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
@@ -124,7 +127,7 @@ class IcebergCatalog:
             # Dropped between listing and loading: it protects nothing any more.
             return None
         if vended := {k: v for k, v in table.io.properties.items() if self._properties.get(k) != v}:
-            self.vended[table.metadata.location] = vended
+            self._vend(table.metadata.location, vended)
         return ".".join(name), table.metadata_location
 
 

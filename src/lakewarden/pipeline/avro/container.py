@@ -66,7 +66,9 @@ def _without_empty(schema: Any) -> Any:
         return [_without_empty(option) for option in schema]
     if not isinstance(schema, dict):
         return schema
-    lean = {key: _without_empty(value) if key in ("type", "items", "values") else value for key, value in schema.items()}
+    lean = {
+        key: _without_empty(value) if key in ("type", "items", "values") else value for key, value in schema.items()
+    }
     if lean.get("type") == "record":
         fields = [_without_empty(field) for field in lean["fields"]]
         lean["fields"] = [field for field in fields if not _is_empty(field["type"])]
