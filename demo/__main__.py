@@ -78,6 +78,9 @@ def _tell(base: Path) -> None:
     _title("3. The plan is a document: look at it before you agree")
     _run(["show", str(plan), *common])
     _expect(check.all_files(base / "warehouse") == before, "planning changed the lake")
+    tables = json.loads((plan / "plan.json").read_text(encoding="utf-8"))["tables"]
+    refused = {table["identifier"].split(".", 1)[1] for table in tables if table["refusal"]}
+    _expect(refused == set(lake.refused), f"refused {sorted(refused)}, not {sorted(lake.refused)}")
     _title("4. Do it")
     _run(["apply", str(plan), "--yes", *common])
     _title("5. What happened, and how the fleet is")

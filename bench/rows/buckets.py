@@ -32,6 +32,6 @@ def _peer(bench: Bench, kind: str) -> tuple[Peer, str]:
     try:
         slow, fast = by_directory.orphans(table)[0], by_prefix.orphans(table)[0]
     except Exception as error:
-        first = str(error).strip().splitlines()[0]
-        return by_prefix, f"the peer's directory listing cannot run with S3FileIO ({first[:80]})"
+        reasons = [text for text in str(error).splitlines() if "FileSystem" in text] or str(error).splitlines()
+        return by_prefix, f"the peer's directory listing cannot run with S3FileIO ({reasons[0].strip()[:100]})"
     return (by_prefix if fast.seconds <= slow.seconds else by_directory), ""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakewarden.jobs import applying
-from lakewarden.model.errors import PlanExpiredError
+from lakewarden.model.errors import PlanExpiredError, PlanUsedError
 from lakewarden.model.run import PlanResult
 from tests.apply.conftest import MakeWorld
 from tests.apply.worlds import World, environment, hand_plan
@@ -98,7 +98,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after: b
 @pytest.mark.parametrize("mode", ["remove", "quarantine"])
 @pytest.mark.parametrize(
     "place",
-    ["before intent", "after intent", "before delete", "after delete", "after outcomes", "before the head is kept"],
+    [f"{when} {what}" for what in ("intent", "delete", "outcomes", "head", "finish") for when in ("before", "after")],
 )
 def test_a_crash_at_every_step(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch, place: str, mode: str) -> None:
     world = world_of("sales.orders", orphans=2, batch_size=4, delete_mode=mode)
@@ -109,18 +109,18 @@ def test_a_crash_at_every_step(world_of: MakeWorld, monkeypatch: pytest.MonkeyPa
         "intent": (journal, "intent", 2),
         "delete": (applying, "delete", 2),
         "outcomes": (journal, "outcomes", 2),
-        "the head is kept": (applying, "write_head", 1),
+        "head": (applying, "write_head", 1),
+        "finish": (world.warden._rooms.ledger.runs, "finish", 1),
     }[what]
     with monkeypatch.context() as patched:
         crashing(patched, owner, name, after=when == "after", on_call=call)
         with pytest.raises(Crash):
             world.apply(plan)
-    if what == "the head is kept":
-        # The run is closed and its head is missing: the one gap that `audit verify` must show.
-        assert not world.warden.audit_verify()["ok"]
-        return
-    result = world.apply(plan)
-    assert result.status == "done"
+    if place == "after finish":
+        with pytest.raises(PlanUsedError):
+            world.apply(plan)
+    else:
+        assert world.apply(plan).status == "done"
     check_end_state(world, quarantine=mode == "quarantine")
 
 
@@ -136,6 +136,22 @@ def test_many_files_deleted_in_the_crashed_batch_are_not_somebody_elses(
             world.apply(plan)
     assert world.apply(plan).deleted.files == 48
     check_end_state(world)
+
+
+def test_a_run_that_stopped_for_good_does_not_go_on_after_a_crash(
+    world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of("sales.orders", orphans=8, batch_size=24)
+    plan = hand_plan(world)
+    for path in sorted(world.planted())[:20]:
+        path.unlink()
+    with monkeypatch.context() as patched:
+        crashing(patched, applying, "write_head", after=True)
+        with pytest.raises(Crash):
+            world.apply(plan)
+    assert world.apply(plan).status == "partial"
+    assert sum(path.exists() for path in world.planted()) == 24
+    assert world.warden.audit_verify()["ok"]
 
 
 def test_an_open_batch_is_validated_again(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Places:
 
 
 HIDDEN = (
-    "_temporary/0/x.parquet", "data/.x.parquet.crc", "metadata/version-hint.text", "metadata/v7.metadata.json", "_SUCCESS",
+    "_temporary/0/x.parquet", "data/.x.parquet.crc", "metadata/version-hint.text", "_SUCCESS",
     "data/notes.txt", "data/part=none", ".staging/x.parquet",
 )  # fmt: skip
 

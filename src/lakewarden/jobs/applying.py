@@ -21,7 +21,7 @@ from lakewarden.jobs.purging import LEASE_SECONDS, purge_old, trash_of
 from lakewarden.jobs.revalidation import Revalidation
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.tallying import REMOVED, SHOWN_FAILURES, Tallying, failures_of
-from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.heads import head_uri, write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.logs import bind
@@ -160,6 +160,10 @@ class Application:
     def run(self) -> RunResult:
         """Every batch, then the verification, then the record."""
         self.log.info("apply starts", plan=self.plan.plan_id, tables=len(self.tables))
+        if self.rooms.stores.head(head_uri(self.rooms.state, self.run_id)) is not None:
+            # It was over when it crashed, and only its record was not closed.
+            unfinished = sum(tally.files for tally in self.earlier.values()) < self.rows.num_rows
+            return self._record(RunStatus.PARTIAL if unfinished else None)
         try:
             self.validation.check()
             expired = self.rooms.clock.now() >= self.plan.expires_at
@@ -359,7 +363,7 @@ class Application:
         ]
 
     def _record(self, status: RunStatus | None = None) -> RunResult:
-        """Close the run with what its journal says, and keep the journal's head outside the database."""
+        """Close the run with what its journal says, after the journal's head is kept outside the database."""
         done = self.rooms.ledger.journal.done(self.run_id)
         deleted, hidden, quarantined = (done.get(kind, Tally()) for kind in REMOVED)
         failed = [*failures_of(self.rooms.ledger.journal, self.run_id), *self._held_back()]
@@ -379,8 +383,9 @@ class Application:
             kept=kept,
             failed=tuple(failed),
         )
-        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
+        # The head first: a closed run without one would look like a journal that somebody cut.
         write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
+        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
         self.log.info("apply ends", status=str(result.status), deleted=result.deleted.files, bytes=result.deleted.bytes)
         return result
 

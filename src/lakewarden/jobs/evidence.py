@@ -144,6 +144,7 @@ def judge_tables(
         if root.id in refused_roots:
             for name in root.tables:
                 by_table.setdefault(name, []).append(refused_roots[root.id])
+    twins = _live_by_uuid(fleet, evidence)
     tables = []
     stopped: dict[str, list[str]] = {}
     for number, state in enumerate(fleet.states):
@@ -156,7 +157,7 @@ def judge_tables(
         sight = Sight(
             has_snapshot=state.current_snapshot_id is not None,
             listed=_sum(verdicts),
-            live=verdicts.get(Verdict.LIVE, Tally()),
+            live=twins.get(state.uuid, Tally()),
             orphans=verdicts.get(Verdict.ORPHAN, Tally()),
             missing=count,
             missing_example=example,
@@ -196,6 +197,15 @@ def judge_tables(
             )
         )
     return tuple(tables), {brake: tuple(names) for brake, names in stopped.items()}
+
+
+def _live_by_uuid(fleet: Fleet, evidence: Evidence) -> dict[str, Tally]:
+    """Live files by table. One that two catalogs know under two names is counted under only one of them."""
+    found: dict[str, Tally] = {}
+    for number, state in enumerate(fleet.states):
+        live = evidence.verdicts.get(number, {}).get(Verdict.LIVE, Tally())
+        found[state.uuid] = found.get(state.uuid, Tally()) + live
+    return found
 
 
 def _roots_of_damaged(

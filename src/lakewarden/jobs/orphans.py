@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lakewarden.jobs.evidence import Evidence, gather, judge_tables
-from lakewarden.jobs.fleet import Fleet, load_fleet, selected
+from lakewarden.jobs.fleet import Fleet, load_fleet, load_states, selected
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.second_look import second_look
 from lakewarden.jobs.store_clock import store_now
@@ -21,6 +21,7 @@ from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
+from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Verdict
 
 PLAN_LIFETIME = timedelta(hours=24)
@@ -48,6 +49,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     default = OrphanPolicy.of(rooms.policy_for(Job.ORPHAN_CLEANUP, "", {}, uuid="", unsafe_short_grace=()).values)
     fleet = load_fleet(rooms, now - default.grace)
     policies, fleet = policies_of(rooms, fleet, request)
+    fleet = with_longer_grace(rooms, fleet, policies, default.grace, now)
     fleet = replace(fleet, roots=tuple(store_now(rooms, fleet.roots)))
     chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
     if not chosen and (request.select or request.exclude):
@@ -115,6 +117,22 @@ def policies_of(rooms: Rooms, fleet: Fleet, request: Request) -> tuple[dict[str,
     )
     roots = tuple(_root_with(root, refused) for root in fleet.roots)
     return policies, replace(fleet, states=states, roots=roots)
+
+
+def with_longer_grace(
+    rooms: Rooms, fleet: Fleet, policies: Mapping[str, OrphanPolicy], read_for: timedelta, now: datetime
+) -> Fleet:
+    """Tables with a longer grace than they were read for, read again: their older states protect files too."""
+    catalogs = {catalog.name: catalog for catalog in rooms.catalogs}
+    states = {state.identifier: state for state in fleet.states}
+    for grace in {policy.grace for policy in policies.values() if policy.grace > read_for}:
+        again = [
+            (catalogs[name.split(".", 1)[0]], Pointer(name, state.metadata_location))
+            for name, state in states.items()
+            if policies[name].grace == grace and state.refusal is None
+        ]
+        states |= {state.identifier: state for state in load_states(again, now - grace)}
+    return replace(fleet, states=tuple(states[state.identifier] for state in fleet.states))
 
 
 def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:

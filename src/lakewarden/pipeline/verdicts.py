@@ -61,7 +61,8 @@ class Rules:
 def judge(rows: pa.Table, rules: Rules) -> pa.Table:
     """JOINED rows without live ones in; PLAN_ROWS columns (table as `table_id`) plus `relative` out.
 
-    First match wins, in the order of `Verdict`. Rows of tables that are not selected are dropped.
+    First match wins, in the order of `Verdict`. Rows of tables that are not selected are dropped, but for metadata
+    files: an unknown table's, wherever it lies in a root, makes the whole root unknown.
     """
     rows = rows.take(pa.array(np.argsort(rows[c.ROOT].to_numpy(), kind="stable")))
     table_ids, relative = _owners(rows, rules)
@@ -88,7 +89,8 @@ def judge(rows: pa.Table, rules: Rules) -> pa.Table:
             c.FLAG: rows[c.FLAG],
         }
     )
-    return judged.filter(pa.array(np.array(rules.selected, bool)[table_ids]))
+    selected = pa.array(np.array(rules.selected, bool)[table_ids])
+    return judged.filter(pc.or_(selected, pc.match_substring_regex(names, METADATA_JSON)))
 
 
 def _reasons(
