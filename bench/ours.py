@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 import lakewarden
 from bench.lakes import Lake
 from bench.measure import Sample, Stopwatch
+from bench.spark_jobs import job_seconds, newest_job
 from lakewarden.model.run import PlanResult
 from lakewarden.warden import Warden
 
@@ -52,12 +55,17 @@ class Deployment:
     def fresh(lake: Lake, scratch: Path, settings: str = "") -> Deployment:
         base = scratch / "deployments" / uuid.uuid4().hex[:12]
         base.mkdir(parents=True)
+        return Deployment(lake, base).with_settings(settings)
+
+    def with_settings(self, settings: str) -> Deployment:
+        """The same state under other settings of the job."""
+        lake = self.lake
         properties = ", ".join(f'"{key}" = "{value}"' for key, value in lake.properties.items())
-        text = CONFIG.format(state=base / "state", name=lake.name, properties=properties, settings=settings)
+        text = CONFIG.format(state=self.base / "state", name=lake.name, properties=properties, settings=settings)
         if lake.warehouse.startswith("s3://"):
             text += NO_GRACE
-        (base / "lakewarden.toml").write_text(text)
-        return Deployment(lake, base)
+        (self.base / "lakewarden.toml").write_text(text)
+        return self
 
     @property
     def config(self) -> str:
@@ -76,9 +84,13 @@ class Deployment:
 def plan(deployment: Deployment, warden: Warden, uuids: Sequence[str] = ()) -> tuple[Sample, PlanResult]:
     """One plan over the whole lake, timed by stage."""
     out = str(deployment.base / f"plan-{uuid.uuid4().hex[:8]}")
+    spark = SparkSession.builder.getOrCreate()
+    newest = newest_job(spark)
     watch = Stopwatch()
     result = warden.plan("orphans", out=out, unsafe_short_grace=uuids, progress=watch)
     sample = watch.sample()
+    for number, took in enumerate(job_seconds(spark, newest), 1):
+        sample.stages[f"(Spark job {number})"] = took
     if refused := [table for table in result.plan.tables if table.refusal]:
         raise RuntimeError(f"{len(refused)} tables were refused, such as {refused[0].identifier}: {refused[0].refusal}")
     return sample, result

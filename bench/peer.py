@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bench.lakes import Lake
 from bench.measure import Sample
 from bench.s3 import Server
+from bench.spark_jobs import RETAINED, job_seconds, newest_job
 from lakewarden.pipeline.session import spark_session
 from tests.fixtures_spark import JARS, add_sqlite_catalog
 
@@ -31,6 +32,7 @@ def open_session(scratch: Path) -> SparkSession:
         "spark.driver.memory": "4g",
         # The JVM as it comes: ours asks for the quick compiler, which would slow the peer down once it is warm.
         "spark.driver.extraJavaOptions": "-XX:+UseG1GC",
+        "spark.ui.retainedJobs": str(RETAINED),
         "spark.local.dir": str(scratch / "spill"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
@@ -52,7 +54,7 @@ class Peer:
         if server is not None:
             # The procedure refuses files younger than a day otherwise, and a bucket has no others. Set past the
             # front door, which lets nobody change it; only the procedure asks the session for it.
-            spark._jsparkSession.sessionState().conf().setConfString("spark.testing", "true")  # type: ignore[attr-defined]
+            spark._jsparkSession.sessionState().conf().setConfString("spark.testing", "true")
         return Peer(spark, lake, prefix_listing=server is not None)
 
     def tuned(self, tables: Sequence[str]) -> Peer:
@@ -65,12 +67,12 @@ class Peer:
         """Call it for each of the tables, one after the other: it knows one table a call."""
         found: set[str] = set()
         with spark_defaults(self.spark, self.partitions):
-            seen = _jobs(self.spark)
+            newest = newest_job(self.spark)
             began = time.perf_counter()
             for table in tables:
                 found.update(row[0] for row in self.spark.sql(self._call(table)).collect())
             seconds = time.perf_counter() - began
-            busy = sum(took for number, took in _job_seconds(self.spark) if number not in seen)
+            busy = sum(job_seconds(self.spark, newest))
         stages = {"Spark jobs": min(busy, seconds), "between jobs": max(0.0, seconds - busy)}
         return Sample(seconds, stages), {canonical(name) for name in found}
 
@@ -91,14 +93,14 @@ def spark_defaults(spark: SparkSession, partitions: str) -> Iterator[None]:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.shuffle.partitions": partitions,
     }
-    before = {key: spark.conf.get(key, None) for key in settings}
+    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+        for key, old in before.items():
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 def canonical(name: str) -> str:
@@ -106,20 +108,3 @@ def canonical(name: str) -> str:
     if name.startswith("/"):
         return f"file://{name}"
     return f"file:///{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
-
-
-def _job_seconds(spark: SparkSession) -> list[tuple[int, float]]:
-    """Each finished job that Spark still remembers, and how long it took."""
-    store = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[attr-defined]
-    jobs = store.jobsList(None)
-    found = []
-    for i in range(jobs.size()):
-        job = jobs.apply(i)
-        if job.submissionTime().isDefined() and job.completionTime().isDefined():
-            took = job.completionTime().get().getTime() - job.submissionTime().get().getTime()
-            found.append((job.jobId(), took / 1000))
-    return found
-
-
-def _jobs(spark: SparkSession) -> set[int]:
-    return {number for number, _ in _job_seconds(spark)}

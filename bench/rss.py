@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 import time
+from typing import Any
 
 import psutil
 
@@ -25,7 +26,7 @@ def main(config: str, out: str) -> None:
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    jvm = session.sparkContext._jvm  # type: ignore[attr-defined]
+    jvm: Any = session.sparkContext._jvm
     for _ in range(3):
         gc.collect()
         jvm.java.lang.System.gc()

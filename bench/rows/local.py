@@ -70,7 +70,7 @@ def versus(
     lake, began = peer.lake, load()
     tables = lake.tables()
     asked = sorted(random.Random(1).sample(tables, sample)) if sample and sample < len(tables) else tables
-    peer = peer.tuned(asked[:10])
+    peer = peer.tuned(asked[:5])
     uuids = uuids_of(lake)
     first_plan(lake, bench.scratch, uuids)
     theirs: list[Sample] = []

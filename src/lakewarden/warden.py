@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from glob import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from lakewarden.ledger.heads import verify_heads
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, UnsafeGraceError
 from lakewarden.model.policy import Job, job_named
@@ -19,26 +18,40 @@ from lakewarden.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from lakewarden.jobs.rooms import Rooms
+    from lakewarden.ledger.database import Ledger
     from lakewarden.settings import Settings
+    from lakewarden.storage.stores import Stores
 
 
 def _quiet(stage: str, done: int, total: int) -> None:
     """No progress wanted."""
 
 
+class Parts(Protocol):
+    """The parts that a Warden works with, each built when first asked for: `runs` waits for no store, `show` for no database."""
+
+    @property
+    def rooms(self) -> Rooms: ...
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def stores(self) -> Stores: ...
+
+    def close(self) -> None: ...
+
+
 class Warden:
     """One deployment: its catalogs, its state, its policies. Every method raises LakewardenError and nothing else."""
 
-    def __init__(self, rooms: Callable[[], Rooms], settings: Settings) -> None:
-        self._open = rooms
+    def __init__(self, parts: Parts, settings: Settings) -> None:
+        self._parts = parts
         self._settings = settings
-        self._rooms_opened: Rooms | None = None
 
     @property
     def _rooms(self) -> Rooms:
-        if self._rooms_opened is None:
-            self._rooms_opened = self._open()
-        return self._rooms_opened
+        return self._parts.rooms
 
     @property
     def worker(self) -> str:
@@ -134,32 +147,32 @@ class Warden:
     def load_plan(self, plan_dir: str) -> PlanResult:
         from lakewarden.jobs.planfiles import load_plan
 
-        return load_plan(self._rooms.stores, plan_dir)
+        return load_plan(self._parts.stores, plan_dir)
 
     def plan_rows(
         self, plan_dir: str, verdict: str | None = None, limit: int | None = None
     ) -> Iterator[Mapping[str, Any]]:
         from lakewarden.jobs.planfiles import plan_rows
 
-        return plan_rows(self._rooms.stores, self.load_plan(plan_dir), verdict, limit)
+        return plan_rows(self._parts.stores, self.load_plan(plan_dir), verdict, limit)
 
     def diff(self, plan_a: str, plan_b: str) -> PlanDiff:
         from lakewarden.jobs.comparing import diff
 
-        return diff(self._rooms.stores, self.load_plan(plan_a), self.load_plan(plan_b))
+        return diff(self._parts.stores, self.load_plan(plan_a), self.load_plan(plan_b))
 
     def runs(self, limit: int = 20) -> list[dict[str, Any]]:
-        return [_run_json(run) for run in self._rooms.ledger.runs.list(limit)]
+        return [_run_json(run) for run in self._parts.ledger.runs.list(limit)]
 
     def run_detail(self, run_id: str) -> dict[str, Any]:
-        run = self._rooms.ledger.runs.get(run_id)
+        run = self._parts.ledger.runs.get(run_id)
         if run is None:
             raise NotFoundError(f"there is no run {run_id}")
         steps = [
-            {"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in self._rooms.ledger.runs.steps(run_id)
+            {"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in self._parts.ledger.runs.steps(run_id)
         ]
-        outcomes = {name: asdict(tally) for name, tally in self._rooms.ledger.journal.done(run_id).items()}
-        open_batches = [batch.batch_no for batch in self._rooms.ledger.journal.open_batches(run_id)]
+        outcomes = {name: asdict(tally) for name, tally in self._parts.ledger.journal.done(run_id).items()}
+        open_batches = [batch.batch_no for batch in self._parts.ledger.journal.open_batches(run_id)]
         return {**_run_json(run), "steps": steps, "outcomes": outcomes, "open_batches": open_batches}
 
     def restore(self, run_id: str, actor: Actor | None = None) -> RunResult:
@@ -169,7 +182,7 @@ class Warden:
 
     def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> None:
         """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""
-        self._rooms.ledger.switches.abandon(uuid, actor or self.actor(), reason)
+        self._parts.ledger.switches.abandon(uuid, actor or self.actor(), reason)
 
     def tables(self) -> list[dict[str, Any]]:
         from lakewarden.jobs.reporting import tables
@@ -200,13 +213,15 @@ class Warden:
         self._rooms.leases.force_release(key, reason, (actor or self.actor()).operator)
 
     def freeze(self, actor: Actor | None = None, reason: str = "") -> None:
-        self._rooms.ledger.switches.freeze(actor or self.actor(), reason)
+        self._parts.ledger.switches.freeze(actor or self.actor(), reason)
 
     def unfreeze(self, actor: Actor | None = None) -> None:
-        self._rooms.ledger.switches.unfreeze(actor or self.actor())
+        self._parts.ledger.switches.unfreeze(actor or self.actor())
 
     def audit_verify(self, run_id: str | None = None) -> dict[str, Any]:
         """Recompute the journal's chains, and compare their heads with the ones kept beside them."""
+        from lakewarden.ledger.heads import verify_heads
+
         ledger = self._rooms.ledger
         runs = [ledger.runs.get(run_id)] if run_id else ledger.runs.list(limit=10_000)
         if run_id and runs == [None]:
@@ -228,7 +243,7 @@ class Warden:
                 "plan_id": found.plan_id,
                 "actor": asdict(found.actor),
             }
-            for found in self._rooms.ledger.journal.find(uri)
+            for found in self._parts.ledger.journal.find(uri)
         ]
 
     def heartbeat(
@@ -242,8 +257,7 @@ class Warden:
         return beating(self._rooms, writer or self.worker, table, place, ttl_seconds)
 
     def close(self) -> None:
-        if self._rooms_opened is not None:
-            self._rooms_opened.ledger.close()
+        self._parts.close()
 
 
 def _run_json(run: Any) -> dict[str, Any]:

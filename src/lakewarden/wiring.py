@@ -8,20 +8,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakewarden.jobs.rooms import Rooms
-from lakewarden.ledger.database import Ledger, open_ledger
-from lakewarden.ledger.leases import Leases
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError
 from lakewarden.model.ports import Catalog, Reader
 from lakewarden.model.uri import FileUri
 from lakewarden.settings import Settings, load_settings
-from lakewarden.storage.stores import Stores
 from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
+    from lakewarden.jobs.rooms import Rooms
+    from lakewarden.ledger.database import Ledger
     from lakewarden.pipeline.session import SparkSession
+    from lakewarden.storage.stores import Stores
 
 # PyIceberg's names for what obstore calls otherwise. Catalog properties serve the stores unless [storage] says more.
 S3_NAMES = {
@@ -40,8 +39,7 @@ def open_warden(config: str | None = None, *, verbose: bool = False, clock: Cloc
     """The worker that a configuration file describes. Nothing is opened that is not asked for."""
     configure(verbose=verbose)
     settings = load_settings(config)
-    wiring = Wiring(settings, clock or SystemClock())
-    return Warden(lambda: wiring.rooms, settings)
+    return Warden(Wiring(settings, clock or SystemClock()), settings)
 
 
 class Wiring:
@@ -53,13 +51,16 @@ class Wiring:
 
     @cached_property
     def rooms(self) -> Rooms:
+        from lakewarden.jobs.rooms import Rooms
+        from lakewarden.ledger.leases import Leases
+
         state = FileUri.parse(self._settings.state.location).as_prefix()
         worker = self._settings.worker.id
         return Rooms(
             catalogs=tuple(self._catalogs()),
             readers=readers({section.format for section in self._settings.catalogs.values()}),
             stores=self.stores,
-            ledger=self._ledger(),
+            ledger=self.ledger,
             leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
             clock=self._clock,
             new_id=lambda: secrets.token_hex(8),
@@ -73,6 +74,8 @@ class Wiring:
     @cached_property
     def stores(self) -> Stores:
         """Credentials: what [storage] says for a prefix, else the catalog's own, else the environment's."""
+        from lakewarden.storage.stores import Stores
+
         options: dict[str, Mapping[str, str]] = {}
         for section in self._settings.catalogs.values():
             if found := store_options(section.properties):
@@ -81,10 +84,19 @@ class Wiring:
             options[prefix] = {key: str(value) for key, value in values.items()}
         return Stores(options)
 
-    def _ledger(self) -> Ledger:
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The database, brought to the newest schema."""
+        from lakewarden.ledger.database import open_ledger
+
         if (path := self._settings.state.local_path) is not None:
             path.mkdir(parents=True, exist_ok=True)
         return open_ledger(self._settings.state.database_url, self._clock)
+
+    def close(self) -> None:
+        """Let go of the database, if it was opened."""
+        if "ledger" in self.__dict__:
+            self.ledger.close()
 
     def _catalogs(self) -> list[Catalog]:
         return [

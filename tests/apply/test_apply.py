@@ -51,7 +51,9 @@ def test_the_shapes_that_the_interface_promises(world: World) -> None:
     plan = world.plan(out=str(out)).as_json()
     assert {"plan_id", "path", "job", "created_at", "expires_at", "cutoff", "actor", "tables", "totals"} <= plan.keys()
     assert plan["path"] == f"file://{out}/"
-    assert {"identifier", "uuid", "format", "status", "refusal", "verdicts", "kinds", "changes"} <= plan["tables"][0].keys()
+    assert {"identifier", "uuid", "format", "status", "refusal", "verdicts", "kinds", "changes"} <= plan["tables"][
+        0
+    ].keys()
     assert plan["totals"]["verdicts"]["orphan"] == {"files": 12, "bytes": 768}
     assert plan["totals"]["changes"] == {"files": 12}
     assert plan["totals"]["kinds"] == {

@@ -198,7 +198,9 @@ def test_a_crashed_run_whose_plan_has_expired_is_settled_and_deletes_no_more(
     assert world.warden.audit_verify()["ok"]
 
 
-def test_a_run_goes_on_with_the_brakes_it_was_started_with(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_goes_on_with_the_brakes_it_was_started_with(
+    world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other tables would shift the batches, and files would be passed over."""
     from dataclasses import replace
 

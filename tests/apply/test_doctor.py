@@ -82,7 +82,9 @@ def test_forks_and_refused_tables(world: World) -> None:
 def test_what_the_newest_plan_saw(world: World) -> None:
     one, other = hand_plan(world).plan.tables
     foreign = replace(one, refusal=Refusal("LW-ROOT-002", "belongs to table 123", "abandon"), changes={})
-    missing = replace(other, refusal=Refusal("LW-BRAKE-002", "2 needed files", "look"), changes={}, verdicts={"orphan": Tally(1, 1)})
+    missing = replace(
+        other, refusal=Refusal("LW-BRAKE-002", "2 needed files", "look"), changes={}, verdicts={"orphan": Tally(1, 1)}
+    )
     hand_plan(world, tables=(foreign, missing))
     report = doctor(world)
     assert [entry["table"] for entry in report["unknown_uuids"]] == ["lake.sales.orders"]

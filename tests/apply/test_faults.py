@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import lakewarden
 from lakewarden.jobs import applying
 from lakewarden.jobs.pacing import LONGEST_PAUSE, Pace
 from lakewarden.model.errors import (
@@ -20,6 +21,7 @@ from lakewarden.model.errors import (
     LeaseHeldError,
     LeaseLostError,
     MissingStoreError,
+    StaleValidationError,
     TooManyAbsentError,
 )
 from lakewarden.model.policy import DeleteMode
@@ -132,7 +134,9 @@ def test_files_that_may_not_be_deleted_fail_and_the_rest_goes_on(world: World, m
     assert world.warden.audit_verify()["ok"]
 
 
-def test_failures_before_a_crash_are_in_the_result_of_the_resumed_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_before_a_crash_are_in_the_result_of_the_resumed_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = hand_plan(world)
     stuck = sorted(world.planted())[0]
     unlink = os.unlink
@@ -219,10 +223,9 @@ def test_a_lease_that_is_lost_stops_before_the_next_batch(world: World) -> None:
     goes_on(world, plan)
 
 
-def test_two_that_apply_one_plan_at_once(world: World) -> None:
-    """The second must not take the first for a crashed one, nor end its run."""
-    import lakewarden
-
+def test_two_that_apply_one_plan_at_once(world_of: MakeWorld) -> None:
+    """The second must not take the first for a crashed one, nor end its run: not even between two roots' leases."""
+    world = world_of(batch_size=2)
     plan = hand_plan(world)
     seen: list[type[Exception]] = []
 
@@ -235,9 +238,9 @@ def test_two_that_apply_one_plan_at_once(world: World) -> None:
         finally:
             other.close()
 
-    result = world.apply(plan, progress=at_batch(2, second))
+    result = world.apply(plan, progress=at_batch(6, second))
     assert seen == [LeaseHeldError]
-    assert (result.status, result.deleted.files) == ("done", 6)
+    assert (result.status, result.deleted.files) == ("done", 12)
     assert len(world.warden.runs()) == 1
 
 
@@ -256,6 +259,26 @@ def test_a_catalog_that_falls_silent(world: World, monkeypatch: pytest.MonkeyPat
     assert sum(path.exists() for path in world.planted()) == 4
     assert world.warden.run_detail(world.warden.runs()[0]["run_id"])["open_batches"] == []
     monkeypatch.undo()
+    goes_on(world, plan)
+
+
+def test_a_validation_that_took_long_is_made_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table with thousands of new manifests takes minutes once; a run that could never start would help nobody."""
+    plan = hand_plan(world)
+    check = applying.Revalidation.check
+    ages = iter([0.0, 40.0, 40.0, 0.0, *[0.0] * 10])
+    monkeypatch.setattr(applying.Revalidation, "check", lambda self: check(self) - next(ages))
+    assert world.apply(plan).deleted.files == 6
+
+
+def test_a_validation_that_stays_old_deletes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = hand_plan(world)
+    check = applying.Revalidation.check
+    with monkeypatch.context() as patched:
+        patched.setattr(applying.Revalidation, "check", lambda self: check(self) - 40)
+        with pytest.raises(StaleValidationError):
+            world.apply(plan)
+    assert all(path.exists() for path in world.planted())
     goes_on(world, plan)
 
 
@@ -282,7 +305,9 @@ def test_a_heartbeat_covers_files_begun_under_it(world: World) -> None:
     assert (result.deleted.files, result.kept["revalidated"]) == (6, 1)
 
 
-def test_a_writer_that_commits_and_stops_beating_within_one_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_commits_and_stops_beating_within_one_batch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its heartbeat ends right after the pointers were read: had they been asked in the other order, both would miss it."""
     own = plant_rows(world.table(), first=5)
     plan = hand_plan(world, [own])
@@ -294,16 +319,18 @@ def test_a_writer_that_commits_and_stops_beating_within_one_batch(world: World, 
     read: Callable[[], Any] = catalog.pointers
 
     def commits_after() -> Any:
+        # The second time the pointers are asked for: the batch's own validation.
+        nonlocal asked
         answer = read()
-        if not committed:
-            committed.append(True)
+        asked += 1
+        if asked == 2:
             world.table().add_files([f"file://{own}"])
             rooms.ledger.heartbeats.end("w", "lake.sales.orders")
         return answer
 
-    committed: list[bool] = []
+    asked = 0
     monkeypatch.setattr(catalog, "pointers", commits_after)
     world.apply(plan)
-    assert committed
+    assert asked > 2
     assert own.exists()
     assert not world.lost()

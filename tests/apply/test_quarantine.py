@@ -28,9 +28,17 @@ def test_files_go_to_the_trash_and_come_back(world: World) -> None:
     content = {path: path.read_bytes() for path in world.planted()}
     before = world.on_disk()
     result = world.apply(hand_plan(world))
-    assert (result.status, result.quarantined.files, result.deleted.files, result.changed) == ("done", 6, 0, {"files": 6})
+    assert (result.status, result.quarantined.files, result.deleted.files, result.changed) == (
+        "done",
+        6,
+        0,
+        {"files": 6},
+    )
     assert before - world.on_disk() == world.planted()
-    kept = {Path(trash_address(f"{world.base}/state/trash", result.run_id, str(path)).removeprefix("file://")) for path in content}
+    kept = {
+        Path(trash_address(f"{world.base}/state/trash", result.run_id, str(path)).removeprefix("file://"))
+        for path in content
+    }
     assert trash(world) == kept
     roots = [root.prefix for root in world.warden.load_plan(_path(world)).plan.roots]
     assert not any(f"file://{path}".startswith(root) for path in kept for root in roots)
@@ -38,7 +46,11 @@ def test_files_go_to_the_trash_and_come_back(world: World) -> None:
     taken = sorted(content)[0]
     taken.write_bytes(b"somebody else's")
     back = world.warden.restore(result.run_id)
-    assert (back.status, back.changed, [f.uri for f in back.failed]) == ("partial", {"restored": 5}, [f"file://{taken}"])
+    assert (back.status, back.changed, [f.uri for f in back.failed]) == (
+        "partial",
+        {"restored": 5},
+        [f"file://{taken}"],
+    )
     assert taken.read_bytes() == b"somebody else's"
     assert all(path.read_bytes() == content[path] for path in content if path != taken)
     assert world.warden.audit_verify()["ok"]

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TableP
 from lakewarden.model.policy import OrphanPolicy
 from lakewarden.model.ports import Shard
 from lakewarden.model.run import PlanResult, RunResult
+from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.storage.listing import list_shard
 from lakewarden.warden import Warden
@@ -191,7 +192,7 @@ def at_batch(number: int, action: Callable[[], Any]) -> Progress:
     return act
 
 
-def hand_plan(world: World, orphans: Sequence[Path] | None = None, **header: Any) -> PlanResult:
+def hand_plan(world: World, orphans: Iterable[Path | str] | None = None, **header: Any) -> PlanResult:
     """A plan written by hand, as the planner would write it: these orphans, everything else live. Needs no Spark.
 
     What apply must do with a plan does not depend on who made it, and most tests here are about that alone.
@@ -199,15 +200,19 @@ def hand_plan(world: World, orphans: Sequence[Path] | None = None, **header: Any
     rooms = world.warden._rooms
     now = rooms.clock.now()
     fleet = load_fleet(rooms, now - timedelta(hours=168))
-    chosen = sorted(world.planted() if orphans is None else orphans)
+    chosen = {canonical(str(name)) for name in (world.planted() if orphans is None else orphans)}
     rows = []
     for root in fleet.roots:
         for listed in list_shard(rooms.stores, Shard(root.id, root.prefix)):
             for row in listed.to_pylist():
-                if local_path(row["key"]) in chosen:
+                if row["key"] in chosen:
                     owner = next(claim.identifier for claim in fleet.claims if row["key"].startswith(claim.prefix))
                     judged = {"uri": row["key"], "table": owner, "verdict": "orphan", "kind": "data"}
-                    found = {"root_id": root.id, "reason": "by hand", **{n: row[n] for n in ("size", "modified", "etag")}}
+                    found = {
+                        "root_id": root.id,
+                        "reason": "by hand",
+                        **{n: row[n] for n in ("size", "modified", "etag")},
+                    }
                     rows.append(judged | found)
     assert len(rows) == len(chosen), "an orphan of the plan is not in the listing"
     sink = pa.BufferOutputStream()

@@ -89,7 +89,7 @@ def test_every_command_line_parses(page: str, line: str) -> None:
 
 
 def test_a_wrong_command_line_does_not_parse() -> None:
-    for line in ("plan", "plan orphans --nope", "abandon some-uuid", "nope", "apply plan --override-brake nope"):
+    for line in ("plan", "plan orphans --nope", "abandon", "nope", "apply plan --override-brake nope"):
         with pytest.raises(TyperException):
             parse(shlex.split(line))
 

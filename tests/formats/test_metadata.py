@@ -58,7 +58,9 @@ def test_each_earlier_metadata_file_was_current_until_the_next_one_came() -> Non
 
 
 def test_statistics_of_tables_and_partitions_are_reached() -> None:
-    found = document(1, statistics=[{"statistics-path": f"{BASE}/a.stats"}], partition_statistics=[{"statistics-path": "s3://x/b"}])
+    found = document(
+        1, statistics=[{"statistics-path": f"{BASE}/a.stats"}], partition_statistics=[{"statistics-path": "s3://x/b"}]
+    )
     assert reached(found) >= {f"{BASE}/a.stats", "s3://x/b"}
 
 

@@ -102,7 +102,7 @@ def test_the_finding_carries_what_the_driver_needs_and_old_versions_carry_nothin
     found["snapshots"].append(snapshot(77, **{"timestamp-ms": 7500}))
     told = recogniser(4)(FILE, "lake.t", OneFile(json.dumps(found).encode()))
     assert told == {"standing": "rival", "uuid": UUID, "lists": [LOST], "format": "iceberg"}
-    assert recogniser(4)(FILE, "lake.t", OneFile(json.dumps(document(1)).encode())) is None
+    assert recogniser(6)(FILE, "lake.t", OneFile(json.dumps(document(1)).encode())) is None
 
 
 def test_an_abandoned_table_is_nobodys() -> None:
@@ -125,3 +125,18 @@ def test_garbage_with_our_uuid_is_kept_and_stops_nobody() -> None:
     told = recogniser()(FILE, "lake.t", OneFile(json.dumps(garbled).encode()))
     assert told is not None
     assert told["standing"] == "nameless"
+
+
+def test_of_old_versions_the_newest_was_current_at_the_cutoff_if_the_log_does_not_reach_back() -> None:
+    """The log begins at second 5. With the cut-off at 4, the state before it is still somebody's."""
+    old = OneFile(json.dumps(document(1, 2, 3)).encode())
+    told = recogniser(4)(FILE, "lake.t", old)
+    assert told is not None
+    assert (told["standing"], told["rank"], told["lists"]) == ("ancestor", 3000, [])
+    asked = recogniser(4)(FILE, "lake.t", old, whole=True)
+    assert asked is not None
+    assert len(asked["lists"]) == 3  # type: ignore[arg-type]
+    assert recogniser(6)(FILE, "lake.t", old) is None
+    within = recogniser(2)(FILE, "lake.t", OneFile(json.dumps(document(3, last_updated_ms=3000)).encode()))
+    assert within is not None
+    assert "rank" not in within, "it was made after the cut-off: not the one before"

@@ -12,7 +12,9 @@ from lakewarden.pipeline.names import canonical_column, file_names
 
 KEYS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12)
 SCHEMES = st.sampled_from([*SCHEME_CLASSES, "S3A", "GS", "Abfss"])
-LOCAL = st.sampled_from(["file:/", "file:///", "file:////", "/", "//", "FILE:/", "file://localhost/", "file:///localhost/"])
+LOCAL = st.sampled_from(
+    ["file:/", "file:///", "file:////", "/", "//", "FILE:/", "file://localhost/", "file:///localhost/"]
+)
 BUCKETS = st.sampled_from(["bucket", "Bucket-2", "c@account.dfs.core.windows.net"])
 
 

@@ -112,13 +112,20 @@ def test_the_table_may_itself_lie_below_a_hidden_directory() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["metadata/version-hint.text", "metadata/v3.metadata.json", "metadata/v12.gz.metadata.json", "metadata/v1.metadata.json.gz"],
+    [
+        "metadata/version-hint.text",
+        "metadata/v3.metadata.json",
+        "metadata/v12.gz.metadata.json",
+        "metadata/v1.metadata.json.gz",
+    ],
 )
 def test_names_that_a_later_commit_may_use_again_are_protected(name: str) -> None:
     assert verdict(name) == "protected"
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "data/x.csv", "README", "data/x.parquet.bak", "metadata/x.json", "data/parquet"])
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "data/x.csv", "README", "data/x.parquet.bak", "metadata/x.json", "data/parquet"]
+)
 def test_what_iceberg_never_writes_is_protected(name: str) -> None:
     assert verdict(name) == "protected"
 

@@ -46,7 +46,9 @@ class Seen:
     rows: Sequence[Mapping[str, Any]]
 
     def table(self, name: str) -> TablePlan:
-        return next(table for table in self.plan.tables if table.identifier == name or table.identifier == f"lake.{name}")
+        return next(
+            table for table in self.plan.tables if table.identifier == name or table.identifier == f"lake.{name}"
+        )
 
     def refusal(self, name: str) -> str | None:
         """The code of the table's refusal."""
@@ -192,23 +194,23 @@ def register(table: Table, *addresses: str) -> None:
     """Commit data files by address, as they are: no reader looks at them, no writer spells them anew."""
     with table.transaction() as change, change.update_snapshot().fast_append() as added:
         for address in addresses:
-            added.append_data_file(
-                DataFile.from_args(
-                    _table_format_version=table.format_version,
-                    content=DataFileContent.DATA,
-                    file_path=address,
-                    file_format=FileFormat.PARQUET,
-                    partition=Record("a") if table.spec().fields else Record(),
-                    record_count=1,
-                    file_size_in_bytes=local_path(address).stat().st_size,
-                    sort_order_id=None,
-                    spec_id=table.spec().spec_id,
-                    equality_ids=None,
-                    key_metadata=None,
-                    column_sizes={}, value_counts={}, null_value_counts={}, nan_value_counts={}, lower_bounds={},
-                    upper_bounds={}, split_offsets=None,
-                )  # fmt: skip
-            )
+            added.append_data_file(_data_file(table, address))
+
+
+def _data_file(table: Table, address: str) -> DataFile:
+    maps = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+    return DataFile.from_args(
+        _table_format_version=table.format_version,
+        content=DataFileContent.DATA,
+        file_path=address,
+        file_format=FileFormat.PARQUET,
+        partition=Record("a") if table.spec().fields else Record(),
+        record_count=1,
+        file_size_in_bytes=local_path(address).stat().st_size,
+        spec_id=table.spec().spec_id,
+        **{name: {} for name in maps},
+        **dict.fromkeys(("sort_order_id", "equality_ids", "key_metadata", "split_offsets")),
+    )
 
 
 def write_file(path: Path, age: timedelta = WEEKS) -> str:
@@ -220,6 +222,8 @@ def write_file(path: Path, age: timedelta = WEEKS) -> str:
 
 
 def _toml(value: object) -> str:
-    return json.dumps(value) if not isinstance(value, dict) else "{" + ", ".join(
-        f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()
-    ) + "}"
+    return (
+        json.dumps(value)
+        if not isinstance(value, dict)
+        else "{" + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()) + "}"
+    )

@@ -27,7 +27,10 @@ def test_share_and_cap_of_orphans(site: Site) -> None:
     assert "98% of the bytes" in seen.message("b.large")
     assert seen.refusal("b.capped") == "LW-BRAKE-005"
     assert seen.refusal("b.fine") is None
-    assert seen.plan.brakes == {"orphan-share": ("lake.b.large", "lake.b.many"), "orphan-cap": ("lake.b.capped",)}
+    assert seen.plan.brakes == {
+        "orphan-share": ("lake.b.large", "lake.b.many"),
+        "orphan-cap": ("lake.b.capped", "lake.b.many"),
+    }
     assert seen.plan.totals()["changes"] == {"files": 5}
     assert len(seen.orphans("b.capped")) == 6, "what the brake held back is shown"
 

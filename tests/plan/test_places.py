@@ -13,7 +13,21 @@ from tests.plan.site import Seen, Site, data_files, files_of, plant, register, w
 
 pytestmark = pytest.mark.spark
 
-ODD = ("a b", "a%20b", "a+b", "x#1", "x#12", "ü", unicodedata.normalize("NFD", "é"), "日本", "100%", "a%2Fb", "*[1]?", "=", "a:b")
+ODD = (
+    "a b",
+    "a%20b",
+    "a+b",
+    "x#1",
+    "x#12",
+    "ü",
+    unicodedata.normalize("NFD", "é"),
+    "日本",
+    "100%",
+    "a%2Fb",
+    "*[1]?",
+    "=",
+    "a:b",
+)
 
 
 class Places(Site):

@@ -14,7 +14,11 @@ from tests.plan.site import Seen, Site, edit_metadata, metadata, plant
 
 pytestmark = pytest.mark.spark
 
-MARKS = {"delta": "_delta_log/00000000000000000000.json", "hudi": ".hoodie/hoodie.properties", "paimon": "snapshot/LATEST"}
+MARKS = {
+    "delta": "_delta_log/00000000000000000000.json",
+    "hudi": ".hoodie/hoodie.properties",
+    "paimon": "snapshot/LATEST",
+}
 DEEP = {"deep_delta": "data/x/_delta_log/0.json"}
 EXPECTED = {
     **dict.fromkeys((*MARKS, *DEEP), "LW-ROOT-004"),
@@ -82,7 +86,9 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     text = (root["abandoned"] / "metadata/00001-abandoned.metadata.json").read_text()
     other = site.abandoned.replace(site.abandoned[:4], "ffff")  # type: ignore[attr-defined]
     site.other = other  # type: ignore[attr-defined]
-    (root["abandoned"] / "metadata/00001-abandoned.metadata.json").write_text(text.replace(str(foreign.metadata.table_uuid), other))
+    (root["abandoned"] / "metadata/00001-abandoned.metadata.json").write_text(
+        text.replace(str(foreign.metadata.table_uuid), other)
+    )
     site.catalog.drop_table("r.gone_foreign")
     shutil.rmtree(local_path(foreign.location()))
     dropped = site.add("r.recreated")
@@ -95,7 +101,9 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     append(copied(tables["forked"], "forked", known), 50)
     copied(tables["same"], "same", known)
     known.close()
-    hidden = SqlCatalog("hidden", type="sql", uri=f"sqlite:///{site.base}/hidden.db", warehouse=f"file://{site.base}/hidden")
+    hidden = SqlCatalog(
+        "hidden", type="sql", uri=f"sqlite:///{site.base}/hidden.db", warehouse=f"file://{site.base}/hidden"
+    )
     append(copied(tables["rival"], "rival", hidden), 50)
     away = copied(tables["twice"], "twice", hidden)
     append(away, 50)
@@ -149,7 +157,9 @@ def test_one_commit_of_an_unknown_catalog_protects_what_it_reaches(lake: Site, s
     """Perhaps only a lost commit: the table is planned, its files stay."""
     assert seen.refusal("r.rival") is None
     assert len(seen.orphans("r.rival")) == 1
-    hidden = SqlCatalog("hidden", type="sql", uri=f"sqlite:///{lake.base}/hidden.db", warehouse=f"file://{lake.base}/hidden")
+    hidden = SqlCatalog(
+        "hidden", type="sql", uri=f"sqlite:///{lake.base}/hidden.db", warehouse=f"file://{lake.base}/hidden"
+    )
     theirs = hidden.load_table("other.rival")
     hidden.close()
     reached = {local_path(path) for path in theirs.inspect.files()["file_path"].to_pylist()} | {metadata(theirs)}
@@ -186,5 +196,3 @@ def test_short_grace_is_allowed_for_a_table_named_by_its_uuid(lake: Site) -> Non
 
 def test_a_root_of_which_only_one_table_is_selected_is_refused_for_the_other_ones_reason(lake: Site) -> None:
     assert lake.plan("lake.r.gc").refusal("r.gc") == "LW-TABLE-004"
-
-

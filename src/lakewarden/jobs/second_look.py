@@ -43,7 +43,7 @@ FOREIGN, FORK, RIVAL, NAMELESS, UNREADABLE = "foreign", "fork", "rival", "namele
 def second_look(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> tuple[Evidence, Fleet]:
     """The evidence with everything added that was only visible after the listing; the fleet as it is now."""
     moved, fleet = _moved(rooms, sweep)
-    found = _strangers(rooms, sweep, evidence) if evidence.unknown_metadata else []
+    found = _strangers(rooms, sweep, fleet, evidence) if evidence.unknown_metadata else []
     refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK, UNREADABLE)}
     evidence = replace(evidence, root_refusals={**refused, **evidence.root_refusals})
     late = {number: state.refusal for number, state in moved.items() if state.refusal}
@@ -89,28 +89,33 @@ def _with_new_touchers(sweep: Sweep, fleet: Fleet, evidence: Evidence) -> Eviden
     return replace(evidence, root_refusals=refused)
 
 
-def _strangers(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> list[dict[str, Any]]:
+def _strangers(rooms: Rooms, sweep: Sweep, fleet: Fleet, evidence: Evidence) -> list[dict[str, Any]]:
     from lakewarden.pipeline import strangers
     from lakewarden.pipeline import sweep as spark_sweep
 
     spark = sweep.session.result()
     parts = [sweep.request.directory + part.name for part in evidence.parts]
     since, abandoned = sweep.now - _longest_grace(sweep), rooms.ledger.switches.abandoned()
-    recognisers = {
-        fmt: reader.recogniser(sweep.fleet.states, since, abandoned) for fmt, reader in rooms.readers.items()
-    }
+    # By what the tables are now: a writer's commits since they were loaded are not another catalog's.
+    states = [*sweep.fleet.states, *fleet.states]
+    recognisers = {fmt: reader.recogniser(states, since, abandoned) for fmt, reader in rooms.readers.items()}
     formats = {state.identifier: state.format for state in sweep.fleet.states}
     try:
         rows = strangers.unknown_metadata(spark_sweep.stored(spark, parts, c.PLAN_ROWS, read_task(rooms)))
-        return strangers.findings(rows, partial(_recognise, recognisers, formats, rooms.stores))
+        recognise = partial(_recognise, recognisers, formats, rooms.stores)
+        found = strangers.findings(rows, recognise)
+        # The state that was current at the cut-off, where the log has dropped it already.
+        return [
+            row | (recognise(row["uri"], row["table"], whole=True) or {}) if "rank" in row else row for row in found
+        ]
     except Exception as error:
         raise spark_failure(error) from error
 
 
 def _recognise(
-    recognisers: Mapping[str, Any], formats: Mapping[str, str], stores: Any, uri: str, table: str
+    recognisers: Mapping[str, Any], formats: Mapping[str, str], stores: Any, uri: str, table: str, whole: bool = False
 ) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = recognisers[formats[table]](uri, table, stores)
+    found: dict[str, Any] | None = recognisers[formats[table]](uri, table, stores, whole)
     return found
 
 

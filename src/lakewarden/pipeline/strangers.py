@@ -33,10 +33,21 @@ def findings(rows: DataFrame, recognise: Recognise) -> list[dict[str, Any]]:
             for batch in batches:
                 asked = batch.to_pylist()
                 answers = pool.map(lambda row: recognise(row["uri"], row["table"]), asked)
-                told = [
-                    {**row, "finding": json.dumps(found)} for row, found in zip(asked, answers, strict=True) if found
+                told = newest([{**row, **found} for row, found in zip(asked, answers, strict=True) if found])
+                rows = [
+                    {name: row[name] for name in ("uri", "table", c.ROOT)} | {"finding": json.dumps(row)}
+                    for row in told
                 ]
-                yield from pa.Table.from_pylist(told, schema=FINDINGS).to_batches()
+                yield from pa.Table.from_pylist(rows, schema=FINDINGS).to_batches()
 
     told = rows.select("uri", "table", c.ROOT).mapInArrow(run, c.ddl(FINDINGS)).collect()
-    return [{"uri": row.uri, "table": row.table, "root_id": row.root_id, **json.loads(row.finding)} for row in told]
+    return newest([json.loads(row.finding) for row in told])
+
+
+def newest(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The findings, of those with a `rank` only the highest of each table: a thousand old versions are one answer."""
+    best: dict[str, dict[str, Any]] = {}
+    for row in found:
+        if "rank" in row and row["rank"] >= best.get(row["uuid"], row)["rank"]:
+            best[row["uuid"]] = row
+    return [*(row for row in found if "rank" not in row), *best.values()]

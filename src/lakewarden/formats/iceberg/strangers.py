@@ -53,6 +53,7 @@ class Stranger:
     standing: Standing
     uuid: str
     lists: tuple[ManifestList, ...] = ()
+    updated_ms: int = 0
 
 
 class FileReads(Protocol):
@@ -75,10 +76,14 @@ class Recogniser:
         recent_ms = int(since.timestamp() * 1000)
         return Recogniser({s.uuid: _known(s, recent_ms) for s in states if s.uuid}, frozenset(abandoned))
 
-    def __call__(self, uri: str, table: str, stores: FileReads) -> dict[str, object] | None:
-        """The finding on one file as plain values; None for an old version or one of an abandoned table."""
+    def __call__(self, uri: str, table: str, stores: FileReads, whole: bool = False) -> dict[str, object] | None:
+        """The finding on one file as plain values; None for an old version or one of an abandoned table.
+
+        An old version with a `rank` may be the one that was current at the cut-off: of all with the same uuid the one
+        with the highest is, and is asked about once more, as a `whole`.
+        """
         try:
-            found = recognise(uri, self.fleet, stores)
+            found = recognise(uri, self.fleet, stores, whole)
         except FileNotFoundError:
             return None
         except (LakewardenError, OSError) as error:
@@ -92,6 +97,15 @@ class Recogniser:
         except (KeyError, TypeError, ValueError, AttributeError):
             # Not metadata as anybody writes it. It names nothing that could be read, and is itself kept.
             found = Stranger(Standing.NAMELESS, "")
+        ours = self.fleet.get(found.uuid)
+        if found.standing is Standing.ANCESTOR and ours and found.updated_ms < ours.recent_ms < ours.oldest_ms:
+            return {
+                "standing": str(found.standing),
+                "uuid": found.uuid,
+                "lists": [item.uri for item in found.lists],
+                "format": "iceberg",
+                "rank": found.updated_ms,
+            }
         if found.uuid in self.abandoned or (
             found.standing in (Standing.ANCESTOR, Standing.LEFTOVER) and not found.lists
         ):
@@ -110,10 +124,10 @@ def _known(state: TableState, recent_ms: int) -> Known:
     )
 
 
-def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads) -> Stranger:
-    """Whose a metadata file is. Its first bytes settle most of them."""
+def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bool = False) -> Stranger:
+    """Whose a metadata file is. Its first bytes settle most of them; read as a `whole`, any of ours says what it reaches."""
     start = stores.get_range(uri, 0, HEAD_BYTES)
-    if not start.startswith(GZIP_MAGIC):
+    if not whole and not start.startswith(GZIP_MAGIC):
         uuid, updated = _UUID.search(start), _UPDATED.search(start)
         if uuid is not None and updated is not None:
             name = uuid.group(1).decode(errors="replace")
@@ -121,7 +135,7 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads) -> Strang
             if ours is None:
                 return Stranger(Standing.FOREIGN, name)
             if int(updated.group(1)) < min(ours.oldest_ms, ours.recent_ms):
-                return Stranger(Standing.ANCESTOR, name)
+                return Stranger(Standing.ANCESTOR, name, updated_ms=int(updated.group(1)))
     try:
         document = parse(stores.get(uri), uri)
     except UnreadableMetadataError:
@@ -140,7 +154,7 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads) -> Strang
     ]
     lists = tuple(manifest_list(snapshot, soft=True) for snapshot in unknown)
     if updated_ms < ours.oldest_ms:
-        return Stranger(Standing.ANCESTOR, name, lists if updated_ms >= ours.recent_ms else ())
+        return Stranger(Standing.ANCESTOR, name, lists if whole or updated_ms >= ours.recent_ms else (), updated_ms)
     parents = [canonical(str(entry["metadata-file"])) for entry in document.get("metadata-log") or []]
     if parents and parents[-1] not in ours.metadata:
         return Stranger(Standing.FORK, name, lists)
