@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -41,7 +40,9 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
     # Imported here, so that tests without Spark do not pay for it.
     from pyspark.sql import SparkSession
 
-    _find_java()
+    from lakewarden.pipeline.java import use_java
+
+    use_java()
     # Spark's launcher binds to the host's name otherwise, which not every machine resolves.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = (
@@ -65,18 +66,6 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
     for key, value in (conf or {}).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def _find_java() -> None:
-    """Point Spark at the packaged Java that `make setup` prepared, where the machine has none."""
-    from tools.java import machine_has_java
-
-    if machine_has_java():
-        return
-    prepared = Path(sys.prefix) / "java"
-    if not prepared.exists():
-        pytest.fail("no Java of 17 or newer: run `make setup`")
-    os.environ["JAVA_HOME"] = str(prepared)
 
 
 @pytest.fixture(scope="session")

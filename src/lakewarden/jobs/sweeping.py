@@ -26,6 +26,7 @@ from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CacheWriter
+from lakewarden.pipeline.inventory import inventory_files
 from lakewarden.pipeline.names import KIND_CODES
 from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts
 from lakewarden.pipeline.probe import MOST_LIVE
@@ -290,7 +291,7 @@ def _inventories(rooms: Rooms, sweep: Sweep) -> list[tuple[str, list[Root]]]:
         within = FileUri.parse(prefix).as_prefix()
         roots = [root for root in sweep.roots if root.prefix.startswith(within)]
         if roots:
-            found.append((canonical(uri), roots))
+            found += [(file, roots) for file in inventory_files(rooms.stores, canonical(uri))]
     return found
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from lakewarden.model.errors import LakewardenError
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import Root
 from lakewarden.pipeline import columns as c
@@ -48,7 +49,7 @@ def read_parquet(stores: Stores, schema: pa.Schema) -> Step:
 
 
 def read_inventory(stores: Stores) -> Step:
-    """Inventories in (`uri` of a file or directory, `roots` as JSON), LISTED out.
+    """Inventories in (`uri` of a file, `roots` as JSON), LISTED out.
 
     Only names under the roots are taken, compared with their trailing slash: an inventory of a whole bucket
     also names the files of everything else in it. An inventory that cannot be read makes its roots unknown.
@@ -68,22 +69,28 @@ def read_inventory(stores: Stores) -> Step:
     return run
 
 
+def inventory_files(stores: Stores, uri: str) -> list[str]:
+    """The files of an inventory: itself, or the Parquet and CSV files of the directory, so that several tasks share them.
+
+    A place that cannot be read comes back as it is; the task that opens it says why.
+    """
+    place = uri.rstrip("/")
+    try:
+        if stores.head(place) is not None:
+            return [place]
+    except (LakewardenError, OSError):
+        return [place]
+    names = sorted(key for batch in list_shard(stores, Shard(0, f"{place}/")) for key in batch[c.KEY].to_pylist())
+    return [name for name in names if name.endswith((".parquet", ".csv", ".csv.gz"))] or [place]
+
+
 def _rows(stores: Stores, uri: str) -> Iterator[pa.RecordBatch]:
-    files = [uri]
-    if stores.head(uri) is None:
-        files = sorted(
-            key for batch in list_shard(stores, Shard(0, uri.rstrip("/") + "/")) for key in batch[c.KEY].to_pylist()
-        )
-        files = [name for name in files if name.endswith((".parquet", ".csv", ".csv.gz"))]
-        if not files:
-            raise FileNotFoundError("no Parquet or CSV file is there")
-    for name in files:
-        data = pa.BufferReader(stores.get(name))
-        if name.endswith(".parquet"):
-            yield from pq.ParquetFile(data, page_checksum_verification=True).iter_batches()
-        else:
-            stream = pa.CompressedInputStream(data, "gzip") if name.endswith(".gz") else data
-            yield from csv.open_csv(stream)
+    data = pa.BufferReader(stores.get(uri))
+    if uri.endswith((".csv", ".csv.gz")):
+        stream = pa.CompressedInputStream(data, "gzip") if uri.endswith(".gz") else data
+        yield from csv.open_csv(stream)
+    else:
+        yield from pq.ParquetFile(data, page_checksum_verification=True).iter_batches()
 
 
 def _listed(rows: pa.RecordBatch, roots: dict[str, int]) -> Iterator[pa.RecordBatch]:

@@ -56,6 +56,9 @@ def spark_session(master: str, conf: Mapping[str, str], app: str) -> SparkSessio
         raise SparkFailedError(f"Spark did not start on {master} ({type(error).__name__}: {error})") from error
     # What fails comes back as an exception, and is told once.
     session.sparkContext.setLogLevel("OFF")
+    if local:
+        # A session that somebody else started may name another Python.
+        session.sparkContext.pythonExec = sys.executable
     if "spark.sql.shuffle.partitions" not in conf:
         # Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
         session.conf.set("spark.sql.shuffle.partitions", str(max(2, 2 * session.sparkContext.defaultParallelism)))
