@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -43,6 +44,8 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
     from lakewarden.pipeline.java import use_java
 
     use_java()
+    # Workers must find Lakewarden, so they are this very Python.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark's launcher binds to the host's name otherwise, which not every machine resolves.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = (

@@ -143,8 +143,8 @@ def test_a_root_that_another_deployment_owns(world_of: MakeWorld) -> None:
     world = world_of("sales.orders")
     plan = hand_plan(world)
     root = directory(plan.plan.roots[0].prefix)
-    (root / ".lakewarden").mkdir()
-    (root / ".lakewarden" / "owner.json").write_text('{"deployment": "somebody", "worker": "else"}')
+    (root.parent / ".lakewarden").mkdir()
+    (root.parent / ".lakewarden" / f"owner-{root.name}.json").write_text('{"deployment": "somebody", "worker": "else"}')
     with pytest.raises(NothingAppliedError, match="somebody"):
         world.apply(plan)
     assert all(path.exists() for path in world.planted())

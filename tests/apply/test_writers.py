@@ -29,9 +29,6 @@ def test_a_writer_that_never_rests(world_of: MakeWorld) -> None:
     assert deleted >= 6
 
 
-@pytest.mark.xfail(
-    strict=True, reason="second_look judges unknown metadata by the tables as they were before the listing"
-)
 def test_commits_during_the_listing_refuse_nothing(world_of: MakeWorld) -> None:
     """Two commits between loading and listing: the first one's metadata file is history, not a fork."""
     world = world_of("sales.orders")

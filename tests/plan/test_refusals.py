@@ -110,10 +110,10 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     append(away, 60)
     hidden.close()
 
-    (root["owned"] / ".lakewarden").mkdir()
-    (root["owned"] / ".lakewarden/owner.json").write_text(json.dumps({"deployment": "elsewhere", "worker": "w9"}))
-    (root["garbled_owner"] / ".lakewarden").mkdir()
-    (root["garbled_owner"] / ".lakewarden/owner.json").write_text("{")
+    records = root["owned"].parent / ".lakewarden"
+    records.mkdir()
+    (records / f"owner-{root['owned'].name}.json").write_text(json.dumps({"deployment": "elsewhere", "worker": "w9"}))
+    (records / f"owner-{root['garbled_owner'].name}.json").write_text("{")
     edit_metadata(tables["future"], format_version=4)
     edit_metadata(tables["nameless"], table_uuid=None)
     edit_metadata(tables["relative"], properties={"write.data.path": "data/here"})

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakewarden.jobs.batches import Batch, batches_of, orphans_of
-from lakewarden.jobs.ownership import OWNER_FILE, claim_place, owner_place
+from lakewarden.jobs.ownership import claim_place, owner_record
 from lakewarden.jobs.pacing import Pace
 from lakewarden.jobs.planfiles import load_plan
 from lakewarden.jobs.purging import LEASE_SECONDS, purge_old, trash_of
@@ -207,7 +207,7 @@ class Application:
         """The root's lease, and our name on its bucket."""
         if not _is_there(self.rooms, prefix) or not self._has_metadata(prefix):
             raise MissingStoreError(f"the root {prefix} is not there; nothing of it was deleted")
-        if (foreign := claim_place(self.rooms, owner_place(prefix))) is not None:
+        if (foreign := claim_place(self.rooms, owner_record(prefix))) is not None:
             raise NothingAppliedError(foreign.message, hint=foreign.hint)
         return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
 
@@ -297,7 +297,7 @@ class Application:
     def _check_roots(self, roots: dict[str, Lease]) -> None:
         """The owner record that this run found or made must still be there: a lost mount leaves an empty directory."""
         for prefix in roots:
-            if not _is_there(self.rooms, prefix) or self.rooms.stores.head(owner_place(prefix) + OWNER_FILE) is None:
+            if not _is_there(self.rooms, prefix) or self.rooms.stores.head(owner_record(prefix)) is None:
                 raise MissingStoreError(f"the root {prefix} is not there any more; no further batch was started")
 
     def _finish_open_batches(self, expired: bool) -> None:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakewarden.jobs.ownership import foreign_owner, owner_place
+from lakewarden.jobs.ownership import foreign_owner, owner_record
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.reach import Reach
 from lakewarden.model.errors import CatalogUnavailableError, Refusal, StoreUnavailableError
@@ -164,7 +164,7 @@ def _foreign_owners(rooms: Rooms, roots: list[Root]) -> dict[str, Refusal]:
     """Roots in buckets that another deployment has claimed: its leases and heartbeats are invisible here."""
     places: dict[str, list[str]] = {}
     for root in roots:
-        places.setdefault(owner_place(root.prefix), []).append(root.prefix)
+        places.setdefault(owner_record(root.prefix), []).append(root.prefix)
     with ThreadPoolExecutor(LOAD_THREADS) as pool:
         found = pool.map(lambda place: foreign_owner(rooms, place), places)
     return {prefix: why for place, why in zip(places, found, strict=True) if why for prefix in places[place]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -86,7 +86,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("write the plan", 4, STAGES)
     rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
     rooms.ledger.plans.save(document, request.directory)
-    rooms.ledger.reach.record(_reaches(document, evidence.outside(fleet), now))
+    rooms.ledger.reach.record(_reaches(document, fleet, swept, evidence, last, now))
     for entry in evidence.cached:
         rooms.ledger.cache.add(**entry)
     progress("done", STAGES, STAGES)
@@ -145,16 +145,26 @@ def planned_root(root: Root, evidence: Evidence) -> PlannedRoot:
     return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id))
 
 
-def _reaches(document: Plan, outside: dict[str, tuple[str, ...]], now: datetime) -> list[Reach]:
-    return [
-        Reach(
-            table.identifier,
-            table.uuid,
-            table.verdicts[Verdict.LIVE].files,
-            table.verdicts[Verdict.LIVE].bytes,
-            outside.get(table.identifier, ()),
-            now,
-        )
-        for table in document.tables
-        if table.refusal is None and Verdict.LIVE in table.verdicts
-    ]
+def _reaches(
+    document: Plan, fleet: Fleet, swept: Sequence[Root], evidence: Evidence, last: Mapping[str, Reach], now: datetime
+) -> Iterator[Reach]:
+    """What to remember of each table: how much it reaches, and in which roots of others.
+
+    Of a root that was not listed this time, what was known before stays known: a narrow selection must not forget
+    that a table has files there.
+    """
+    outside = evidence.outside(fleet)
+    listed = {root.prefix for root in swept}
+    planned = {table.identifier: table for table in document.tables if table.refusal is None}
+    for state in fleet.states:
+        name = state.identifier
+        before = last.get(name)
+        known = tuple(prefix for prefix in before.outside_roots if prefix not in listed) if before else ()
+        places = tuple(sorted({*known, *outside.get(name, ())}))
+        if name in planned and Verdict.LIVE in planned[name].verdicts:
+            live = planned[name].verdicts[Verdict.LIVE]
+            yield Reach(name, state.uuid, live.files, live.bytes, places, now)
+        elif state.refusal is None and places:
+            same = before is not None and before.uuid == state.uuid
+            files, size = (before.live_files, before.live_bytes) if before is not None and same else (0, 0)
+            yield Reach(name, state.uuid, files, size, places, now)

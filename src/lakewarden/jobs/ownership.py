@@ -8,34 +8,39 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.model.errors import LakewardenError, Refusal
 from lakewarden.model.uri import FileUri
 
-OWNER_FILE = ".lakewarden/owner.json"
+FOLDER = ".lakewarden/"
 
 
-def owner_place(root_prefix: str) -> str:
-    """Where the owner record of a root lies: once a bucket; on local disk, which has none, in the root itself."""
+def owner_record(root_prefix: str) -> str:
+    """Where the owner record of a root lies: once a bucket; on local disk, which has none, beside the root.
+
+    Never under a root: what lies there is listed, and is the table's.
+    """
     uri = FileUri.parse(root_prefix)
-    return root_prefix if uri.scheme == "file" else f"{uri.store}/"
+    if uri.scheme != "file" or not uri.key.strip("/"):
+        return f"{uri.store}/{FOLDER}owner.json"
+    parent, name = root_prefix.rstrip("/").rsplit("/", 1)
+    return f"{parent}/{FOLDER}owner-{name}.json"
 
 
-def foreign_owner(rooms: Rooms, place: str) -> Refusal | None:
-    """Why this place is left alone: another deployment owns it, or its record cannot be read."""
-    uri = place + OWNER_FILE
+def foreign_owner(rooms: Rooms, record: str) -> Refusal | None:
+    """Why the roots of this record are left alone: another deployment owns them, or it cannot be read."""
     try:
-        owner = json.loads(rooms.stores.get(uri))
+        owner = json.loads(rooms.stores.get(record))
         if owner["deployment"] == rooms.ledger.switches.deployment_id():
             return None
-        message = f"{uri} says that deployment {owner['deployment']} (worker {owner.get('worker')}) cleans here"
+        message = f"{record} says that deployment {owner['deployment']} (worker {owner.get('worker')}) cleans here"
     except FileNotFoundError:
         return None
     except (LakewardenError, ValueError, KeyError, TypeError) as error:
-        message = f"{uri} cannot be read ({error})"
+        message = f"{record} cannot be read ({error})"
     hint = "Use one deployment (one state) per bucket. If the other one is gone for good, remove its owner record."
     return Refusal("LW-ROOT-006", f"{message}; nothing under it is touched", hint)
 
 
-def claim_place(rooms: Rooms, place: str) -> Refusal | None:
+def claim_place(rooms: Rooms, record: str) -> Refusal | None:
     """Enter this deployment as the owner, create-only; the refusal if another one was first."""
-    record = {"deployment": rooms.ledger.switches.deployment_id(), "worker": rooms.worker}
-    if rooms.stores.create(place + OWNER_FILE, json.dumps(record).encode()):
+    owner = {"deployment": rooms.ledger.switches.deployment_id(), "worker": rooms.worker}
+    if rooms.stores.create(record, json.dumps(owner).encode()):
         return None
-    return foreign_owner(rooms, place)
+    return foreign_owner(rooms, record)
