@@ -5,7 +5,6 @@ UV := .tools/bin/uv
 PYTEST := $(BIN)/python -m pytest
 TESTS ?= tests
 ARGS ?=
-export PYTHONDONTWRITEBYTECODE ?= 1
 
 .PHONY: help setup demo test soak bench lint format lock clean
 .DEFAULT_GOAL := help
@@ -59,8 +58,9 @@ clean: ## remove what make made
 .venv/.installed: .tools/.installed pyproject.toml requirements/runtime.txt requirements/dev.txt requirements/java.txt
 	@echo "setting up: the locked packages (.venv)"
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
+	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m lakewarden.pipeline.java || { echo "setting up: Java (none of 17 or newer was found)" \
 		&& $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/java.txt \
 		&& $(BIN)/python -m lakewarden.pipeline.java .venv/java; }

@@ -295,9 +295,9 @@ class Application:
             raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further batch was started")
 
     def _check_roots(self, roots: dict[str, Lease]) -> None:
-        """The owner record that this run found or made must still be there: a lost mount leaves an empty directory."""
+        """A table's metadata must still be found in each root: a lost mount leaves an empty directory behind."""
         for prefix in roots:
-            if not _is_there(self.rooms, prefix) or self.rooms.stores.head(owner_record(prefix)) is None:
+            if not _is_there(self.rooms, prefix) or not self._has_metadata(prefix):
                 raise MissingStoreError(f"the root {prefix} is not there any more; no further batch was started")
 
     def _finish_open_batches(self, expired: bool) -> None:

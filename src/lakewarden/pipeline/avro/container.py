@@ -58,7 +58,10 @@ def decodable(schema: bytes) -> bytes:
 
     They take no bytes in the file, and the decoder cannot represent them.
     """
-    return json.dumps(_without_empty(json.loads(schema))).encode()
+    try:
+        return json.dumps(_without_empty(json.loads(schema))).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise IncompleteManifestError(f"a schema that cannot be read ({error})") from error
 
 
 def _without_empty(schema: Any) -> Any:
