@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import Root
@@ -17,8 +17,10 @@ from lakewarden.pipeline.inventory import inventories_table, read_inventory
 from lakewarden.pipeline.listing import list_shards, shards_table
 from lakewarden.pipeline.parts import PartTask
 from lakewarden.pipeline.probe import REACHED_DDL, Live, hash_manifests, key_hashes, list_and_judge
-from lakewarden.pipeline.reading import ReadTask
+from lakewarden.pipeline.reading import ReadTask, read_lists
 from lakewarden.pipeline.sweep import Cached, local, manifests_of
+
+FEW_LISTS = 1000
 
 
 @dataclass
@@ -37,7 +39,11 @@ def reach(
     notes: list[str] = []
     if not lists.num_rows:
         return found, notes
-    manifests = manifests_of(spark, lists, read, Cached())
+    manifests = (
+        manifests_here(spark, lists, read)
+        if lists.num_rows <= FEW_LISTS
+        else manifests_of(spark, lists, read, Cached())
+    )
     for row in manifests.mapInArrow(hash_manifests(read, own), REACHED_DDL).toArrow().to_pylist():
         if row[c.MARK] == c.MARK_NOTE:
             notes.append(row[c.KEY])
@@ -48,6 +54,14 @@ def reach(
         else:
             table.packed.append((row[c.KEY], row["hashes"], row["kinds"]))
     return found, notes
+
+
+def manifests_here(spark: SparkSession, lists: pa.Table, read: ReadTask) -> DataFrame:
+    """MANIFESTS of a few lists, read by the driver: for a small fleet a Spark stage costs more than its lists."""
+    found = pa.Table.from_batches(read_lists(read)(lists.to_batches()), schema=c.MANIFESTS)
+    keys = [name for name in c.MANIFESTS.names if name != "soft"]
+    once = found.group_by(keys).aggregate([("soft", "min")]).rename_columns([*keys, "soft"])
+    return local(spark, once.select(c.MANIFESTS.names).cast(c.MANIFESTS))
 
 
 def live_under(prefixes: Sequence[str], reached: Mapping[int, Reach], named: pa.Table) -> Live:
