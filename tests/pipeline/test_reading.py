@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from lakewarden.formats.iceberg.reading import IcebergReader
 from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.reading import ReadTask, keys_reached, read_lists, read_manifests
+from lakewarden.pipeline.reading import ReadTask, read_lists, read_manifests
 from lakewarden.storage.stores import Stores
 from tests.lakes import Lake, local_path, small_lake, write_table
 
@@ -45,7 +45,8 @@ def lists_of(table: Table, **changes: Any) -> list[dict[str, Any]]:
 def read(rows: list[dict[str, Any]]) -> tuple[set[str], list[dict[str, Any]]]:
     """Keys that the lists reach, and the notes."""
     keys, notes = set(), []
-    for batch in keys_reached(TASK, rows):
+    listed = pa.Table.from_pylist(rows, schema=c.LISTS)
+    for batch in read_manifests(TASK)(read_lists(TASK)(listed.to_batches())):
         for row in batch.to_pylist():
             if row[c.MARK] == c.MARK_NOTE:
                 notes.append(json.loads(row[c.KEY][1:]))

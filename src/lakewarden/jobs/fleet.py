@@ -39,10 +39,6 @@ class Fleet:
     def pointers(self) -> dict[str, str]:
         return {state.identifier: state.metadata_location for state in self.states}
 
-    def claims_in(self, root: Root) -> list[Claim]:
-        """The directories of a root, deepest first."""
-        return [claim for claim in self.claims if claim.prefix.startswith(root.prefix)]
-
 
 def pointers_of(catalogs: Iterable[Catalog]) -> dict[str, tuple[Catalog, Pointer]]:
     """Where every table's metadata is now, read fresh; a catalog that stays silent stops everything."""

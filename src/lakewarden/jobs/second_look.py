@@ -20,6 +20,7 @@ from lakewarden.jobs.fleet import Fleet, load_states, pointers_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import (
     Sweep,
+    empty_parts,
     lists_of,
     named_of,
     part_task,
@@ -158,7 +159,6 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
 def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, lists: pa.Table, named: pa.Table) -> Evidence:
     """Judge the rows that were not live once more, with what is known now; the first files are emptied."""
     from lakewarden.pipeline import sweep as spark_sweep
-    from lakewarden.pipeline.parts import empty_part
 
     spark = sweep.session.result()
     read = read_task(rooms)
@@ -172,7 +172,5 @@ def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, lists: pa.Table
         again = gather(spark_sweep.facts(listed, marks, part_task(rooms, sweep)))
     except Exception as error:
         raise spark_failure(error) from error
-    for part in parts:
-        # Somebody who reads files/*.parquet must see each file's last verdict only.
-        rooms.stores.put(part, empty_part())
+    empty_parts(rooms, parts)
     return evidence.after(again)

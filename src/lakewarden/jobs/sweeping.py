@@ -70,7 +70,8 @@ def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
             if not missing:
                 return facts
             # Something needed was not listed. The join can name it.
-            empty_parts(rooms, sweep, facts)
+            names = [json.loads(row["text"])["name"] for row in facts.to_pylist() if row["fact"] == PART]
+            empty_parts(rooms, [sweep.request.directory + name for name in names])
         return _joined_sweep(rooms, sweep, shards, lists, named)
     except LakewardenError:
         raise
@@ -131,11 +132,10 @@ def _joined_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], lists: pa.Tab
     return spark_sweep.facts(listed, marks, part_task(rooms, sweep))
 
 
-def empty_parts(rooms: Rooms, sweep: Sweep, facts: pa.Table) -> None:
+def empty_parts(rooms: Rooms, parts: Iterable[str]) -> None:
     """Leave no row of a sweep that does not count: whoever reads files/*.parquet sees each file's last verdict only."""
-    for row in facts.to_pylist():
-        if row["fact"] == PART:
-            rooms.stores.put(sweep.request.directory + json.loads(row["text"])["name"], empty_part())
+    for part in parts:
+        rooms.stores.put(part, empty_part())
 
 
 def spark_failure(error: Exception) -> SparkFailedError:

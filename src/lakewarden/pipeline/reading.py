@@ -87,12 +87,6 @@ def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
     return run
 
 
-def keys_reached(task: ReadTask, lists: Iterable[Row]) -> Batches:
-    """MARKS of a few lists, read right here: what apply asks when one table has moved. No Spark."""
-    listed = pa.Table.from_pylist(list(lists), schema=c.LISTS)
-    yield from read_manifests(task)(read_lists(task)(iter(listed.to_batches())))
-
-
 def error_note(table_id: int, error: Exception, uri: str) -> str:
     """A task's word to the driver that a table must be refused."""
     code = error.code if isinstance(error, LakewardenError) else UnreadableMetadataError.code
