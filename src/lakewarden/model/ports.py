@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.verdict import Kind
 
 Json = dict[str, Any]
 
@@ -37,6 +38,38 @@ class Shard:
     until: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What lies directly in one directory: objects (`key` is the bare name), and names of directories, sorted."""
+
+    files: tuple[Stat, ...]
+    directories: tuple[str, ...]
+
+
+class Files(Protocol):
+    """What a format may ask of the stores, by canonical address."""
+
+    def get(self, uri: str) -> bytes:
+        """The bytes. FileNotFoundError if absent, StoreUnavailableError for everything else."""
+        ...
+
+    def get_many(self, uris: Sequence[str]) -> list[bytes | Exception]:
+        """Each address's bytes, or what went wrong with it, in the order asked."""
+        ...
+
+    def head(self, uri: str) -> Stat | None: ...
+
+    def entries(self, prefix: str) -> Directory:
+        """What lies directly in a directory; empty if it is not there. StoreUnavailableError for everything else."""
+        ...
+
+    def create(self, uri: str, data: bytes) -> bool:
+        """Write only if absent; False if something is there."""
+        ...
+
+    def put(self, uri: str, data: bytes) -> None: ...
+
+
 class Catalog(Protocol):
     """One configured catalog of one format: who its tables are, and what each is now."""
 
@@ -52,10 +85,34 @@ class Catalog(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """How a format names its files: regular expressions over the path below the table's directory.
+
+    `written` has what the format writes and may leave behind: nothing else is ever a candidate. `hidden` and `reused`
+    are protected although they look written. `foreign` are the marks of other formats, by name, over the whole address.
+    """
+
+    written: str
+    hidden: str | None
+    reused: str | None
+    kinds: tuple[tuple[Kind, str], ...]
+    foreign: Mapping[str, str]
+    directories: str | None = None  # directories that may be removed once they are empty
+
+
 class Reader(Protocol):
-    """How a format's Avro files are read on executors: which columns, and what they mean."""
+    """How a format's Avro files are read on executors: which columns, and what they mean.
+
+    `by_name`: metadata gives bare file names that are unique in the world (a uuid in each), so files are matched by
+    name within everything the table shares a root with, and never by an address that would have to be rebuilt.
+    `keeps_deleted`: a deleted entry still names a file that somebody may need.
+    """
 
     format: str
+    names: FileNames
+    by_name: bool
+    keeps_deleted: bool
 
     def recogniser(
         self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]

@@ -51,6 +51,15 @@ class ManifestList:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedManifest:
+    """A manifest that metadata names directly, without a list; only its own frames prove it whole."""
+
+    uri: str
+    kind: Kind
+    soft: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedMetadata:
     """An earlier metadata file and the instants between which it was the current one (epoch ms)."""
 
@@ -74,6 +83,7 @@ class TableState:
     refs: tuple[Ref, ...] = ()
     files: tuple[ReachedFile, ...] = ()
     manifest_lists: tuple[ManifestList, ...] = ()
+    manifests: tuple[NamedManifest, ...] = ()
     history: tuple[LoggedMetadata, ...] = ()
     snapshot_ids: frozenset[int] = frozenset()
     updated_ms: int = 0

@@ -1,0 +1,150 @@
+"""What a Paimon table is: branches, each with snapshots, tags, changelogs and consumers, over one pool of files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakewarden.model.errors import UnreadableMetadataError
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One commit: the state before it (`base`), its own changes (`delta`), and what it adds for changelog readers."""
+
+    id: int
+    schema_id: int
+    base: str | None
+    delta: str | None
+    changelog: str | None
+    base_size: int | None
+    delta_size: int | None
+    changelog_size: int | None
+    index_manifest: str | None
+    statistics: str | None
+    commit_user: str
+    commit_identifier: int
+    commit_kind: str
+    time_ms: int
+    raw: bytes
+
+    @staticmethod
+    def parse(data: bytes, uri: str) -> Snapshot:
+        """A snapshot, tag or changelog file. Raises UnreadableMetadataError for anything else; unknown fields are no error."""
+        document = parse_json(data, uri)
+        try:
+            return Snapshot(
+                id=_number(document["id"]),
+                schema_id=_number(document["schemaId"]),
+                base=_text(document.get("baseManifestList")),
+                delta=_text(document.get("deltaManifestList")),
+                changelog=_text(document.get("changelogManifestList")),
+                base_size=_optional(document.get("baseManifestListSize")),
+                delta_size=_optional(document.get("deltaManifestListSize")),
+                changelog_size=_optional(document.get("changelogManifestListSize")),
+                index_manifest=_text(document.get("indexManifest")),
+                statistics=_text(document.get("statistics")),
+                commit_user=str(document["commitUser"]),
+                commit_identifier=_number(document["commitIdentifier"]),
+                commit_kind=str(document["commitKind"]),
+                time_ms=_number(document["timeMillis"]),
+                raw=data,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableMetadataError(f"{uri} is not a snapshot file ({type(error).__name__}: {error})") from error
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Everything the file says, also what this version does not know."""
+        found: dict[str, Any] = json.loads(self.raw)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for a snapshot that outlives it; the file is a copy of the snapshot's."""
+
+    name: str
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of a table's schema, with the options that were in effect."""
+
+    id: int
+    fields: tuple[Mapping[str, Any], ...]
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: Mapping[str, str]
+    time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One line of history. `directory` is the address, ending in a slash, that holds its snapshot/, tag/, schema/ and so on."""
+
+    name: str
+    directory: str
+    schema: Schema
+    snapshots: tuple[Snapshot, ...] = ()
+    tags: tuple[Tag, ...] = ()
+    changelogs: tuple[Snapshot, ...] = ()
+    consumers: Mapping[str, int] = field(default_factory=dict)
+    earliest_hint: int | None = None
+    latest_hint: int | None = None
+
+    @property
+    def latest(self) -> Snapshot | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+
+@dataclass(frozen=True, slots=True)
+class PaimonTable:
+    """One table as one moment shows it: the main branch first. `location` is its address, ending in a slash.
+
+    `fingerprint` changes when any snapshot, tag, branch, changelog, consumer or schema file is added, removed or replaced.
+    """
+
+    location: str
+    branches: tuple[Branch, ...]
+    fingerprint: str
+
+    @property
+    def main(self) -> Branch:
+        return self.branches[0]
+
+    def manifest(self, name: str) -> str:
+        """The address of a manifest list, manifest or index manifest: one directory for every branch."""
+        return f"{self.location}manifest/{name}"
+
+
+def parse_json(data: bytes, uri: str) -> dict[str, Any]:
+    """A JSON object, or UnreadableMetadataError that names the file."""
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise UnreadableMetadataError(f"{uri} is not JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise UnreadableMetadataError(f"{uri} is not a JSON object")
+    return document
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _optional(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"{value!r} is not text")
