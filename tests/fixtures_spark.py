@@ -1,4 +1,4 @@
-"""The one Spark session of a test process, with Iceberg's own runtime beside ours, and catalogs added while it runs."""
+"""The one Spark session of a test process, with Iceberg's and Paimon's own Java beside ours, and catalogs added while it runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ JARS = (
     "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "org.postgresql:postgresql:42.7.7",
+    # Everything Paimon's Java library needs, but for what Spark carries in its own versions.
+    "org.apache.paimon:paimon-bundle:1.4.2",
+)
+CARRIED_BY_SPARK = (
+    "at.yawk.lz4:lz4-java",
+    "com.google.code.findbugs:jsr305",
+    "org.slf4j:slf4j-api",
+    "org.xerial.snappy:snappy-java",
 )
 
 REGION = "us-east-1"
@@ -37,7 +45,7 @@ class S3Server(Protocol):
 
 
 def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session of two cores with the Iceberg runtime; `scratch` takes its warehouse and spill files."""
+    """A local session of two cores with the Iceberg and Paimon runtimes; `scratch` takes its warehouse and spill files."""
     # Imported here, so that tests without Spark do not pay for it.
     from pyspark.sql import SparkSession
 
@@ -52,6 +60,7 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
         SparkSession.builder.master("local[2]")
         .appName("lakewarden-tests")
         .config("spark.jars.packages", ",".join(JARS))
+        .config("spark.jars.excludes", ",".join(CARRIED_BY_SPARK))
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")

@@ -127,7 +127,7 @@ def open_catalog(name: str, table_format: str, properties: Mapping[str, str], st
         if found := store_options(vended):
             stores.add(location, found)
 
-    catalog: Catalog = module.open_catalog(name, properties, stores.get, vend)
+    catalog: Catalog = module.open_catalog(name, properties, stores, vend)
     return catalog
 
 
@@ -146,4 +146,6 @@ def _format(name: str):  # type: ignore[no-untyped-def]
     try:
         return import_module(f"lakewarden.formats.{name}")
     except ModuleNotFoundError as error:
-        raise ConfigError(f'format = "{name}" is not supported by this version; supported: "iceberg"') from error
+        raise ConfigError(
+            f'format = "{name}" is not supported by this version; supported: "iceberg", "paimon"'
+        ) from error

@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 from lakewarden.settings import load_settings
 from lakewarden.settings.load import read_environment
 from lakewarden.settings.schema import Override, Settings
-from lakewarden.settings.sections import SECTIONS, CatalogSection, JobSection, OrphanCleanup, Spark, State, Worker
+from lakewarden.settings.sections import SECTIONS, CatalogSection, JobSection, Spark, State, Worker
 from tests.docs.pages import DOCS, PAGES, blocks, code_in, name_of, rows, sections, text_of
 
 PAGE = DOCS / "settings.md"
@@ -24,7 +24,7 @@ TYPED = {
     "state": State.model_fields,
     "spark": Spark.model_fields,
     "catalogs": CatalogSection.model_fields,
-    "orphan_cleanup": OrphanCleanup.model_fields,
+    **{name: model.model_fields for name, model in SECTIONS.items() if model is not JobSection},
     OTHER_JOBS: JobSection.model_fields,
     "overrides": {"match": Override.model_fields["match"]},
 }

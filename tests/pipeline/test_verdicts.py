@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakewarden.formats.iceberg.reading import NAMES
 from lakewarden.model.ports import Heartbeat
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.verdicts import STREAMING, Ownership, Rules, judge
@@ -29,7 +30,9 @@ def rules(**changes: Any) -> Rules:
         "selected": (True,),
         "confirm": (False,),
     }
-    return Rules(**(values | changes))
+    values |= changes
+    values.setdefault("formats", (0,) * len(values["cutoffs"]))
+    return Rules(names=(NAMES,), **values)
 
 
 def row(name: str, **changes: Any) -> dict[str, Any]:

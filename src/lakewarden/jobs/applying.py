@@ -326,10 +326,15 @@ class Application:
     def _verify(self) -> None:
         """Look at the pointers once more: nothing that was deleted may be needed now."""
         self.validation.check()
-        journal, needed = self.rooms.ledger.journal, self.validation.needed
-        if not needed:
+        journal = self.rooms.ledger.journal
+        if not self.validation.needed:
             return
-        lost = [f.uri for kind in REMOVED for f, _ in journal.outcome_rows(self.run_id, kind) if f.uri in needed]
+        lost = [
+            f.uri
+            for kind in REMOVED
+            for f, _ in journal.outcome_rows(self.run_id, kind)
+            if self.validation.is_needed(f.uri)
+        ]
         if lost and self.quarantined:
             back = restore(self.rooms.stores, trash_of(self.rooms), self.run_id, lost)
             self.rooms.ledger.runs.step(self.run_id, "restored", {"files": lost[:SHOWN_FAILURES]})

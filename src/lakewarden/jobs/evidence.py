@@ -21,7 +21,7 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CACHE_NOTE
 from lakewarden.pipeline.parts import COUNT, MISSING, NOTE, PART, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE
 
-FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "paimon": "Paimon"}
+FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "iceberg": "Iceberg", "paimon": "Paimon"}
 
 
 @dataclass(frozen=True)

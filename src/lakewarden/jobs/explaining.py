@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,15 +13,16 @@ import pyarrow.compute as pc
 from lakewarden.jobs.fleet import Fleet, load_fleet
 from lakewarden.jobs.planfiles import rows_of
 from lakewarden.jobs.rooms import Rooms
-from lakewarden.jobs.sweeping import table_of
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, NotFoundError, UsageError
 from lakewarden.model.policy import Job
+from lakewarden.model.roots import match_key
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import ManifestList, TableState
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Outcome
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.wanted import Wanted
 
 PLANS_LOOKED_AT = 50
 SHOWN_WAYS = 20
@@ -75,13 +76,13 @@ def _ways(rooms: Rooms, fleet: Fleet, key: str) -> tuple[list[Facts], dict[str, 
         if found and state.identifier not in owners:
             break
         try:
-            found += _ways_of(rooms, state, key)
+            found += _ways_of(rooms, state, key, fleet.homes.get(state.identifier))
         except LakewardenError as error:
             unread[state.identifier] = str(error)
     return found, unread
 
 
-def _ways_of(rooms: Rooms, state: TableState, key: str) -> Iterator[Facts]:
+def _ways_of(rooms: Rooms, state: TableState, key: str, home: str | None) -> Iterator[Facts]:
     """How one table needs the file: named by its metadata, a list of a snapshot, a manifest, or an entry of one."""
     if state.refusal is not None:
         raise IncompleteManifestError(f"it was refused ({state.refusal.code} {state.refusal.message})")
@@ -94,8 +95,10 @@ def _ways_of(rooms: Rooms, state: TableState, key: str) -> Iterator[Facts]:
         return
     read = ReadTask(rooms.stores, rooms.readers)
     # The number that a list carries comes back with each of its manifests, so here it says which snapshot that was.
-    rows = [(i, state.format, item.uri, item.soft, item.data_files, item.delete_files) for i, item in enumerate(lists)]
-    manifests = _whole(read_lists(read)(iter(table_of(rows, c.LISTS).to_batches())), c.MANIFESTS, "path")
+    homes = {state.identifier: home} if home else {}
+    wanted = Wanted.of(((i, replace(state, manifest_lists=(item,))) for i, item in enumerate(lists)), homes)
+    manifests = _whole(read_lists(read)(iter(wanted.lists.to_batches())), c.MANIFESTS, "path")
+    manifests = pa.concat_tables([manifests, wanted.manifests])
     snapshots: dict[str, list[int]] = {}
     for row in manifests.select([c.TABLE, "path"]).to_pylist():
         snapshots.setdefault(row["path"], []).append(row[c.TABLE])
@@ -106,7 +109,7 @@ def _ways_of(rooms: Rooms, state: TableState, key: str) -> Iterator[Facts]:
     paths = sorted(firsts)
     once = pa.Table.from_pylist([firsts[path] | {c.TABLE: i} for i, path in enumerate(paths)], schema=c.MANIFESTS)
     marks = _whole(read_manifests(read)(iter(once.to_batches())), c.MARKS, c.KEY)
-    holding = pc.unique(marks.filter(pc.equal(marks[c.KEY], key))[c.TABLE]).to_pylist()
+    holding = pc.unique(marks.filter(pc.equal(marks[c.KEY], match_key(key, home)))[c.TABLE]).to_pylist()
     for path in (paths[i] for i in holding):
         yield from (_way(state, lists[i], path) for i in snapshots[path])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 
@@ -15,7 +15,7 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.reach import Reach
 from lakewarden.model.errors import CatalogUnavailableError, Refusal, StoreUnavailableError
 from lakewarden.model.ports import Catalog
-from lakewarden.model.roots import Claim, Root, claims_of, group_roots
+from lakewarden.model.roots import BY_NAME, Claim, Root, claims_of, group_roots, homes_of
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.uri import FileUri
 
@@ -25,11 +25,15 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Fleet:
-    """The tables as one moment shows them. A table's number is its place in `states`."""
+    """The tables as one moment shows them. A table's number is its place in `states`.
+
+    `homes` has the tables whose files are known by bare name, and what those names are prefixed with to be compared.
+    """
 
     states: tuple[TableState, ...]
     claims: tuple[Claim, ...]
     roots: tuple[Root, ...]
+    homes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -60,7 +64,14 @@ def load_fleet(rooms: Rooms, cutoff: datetime) -> Fleet:
     found = pointers_of(rooms.catalogs)
     states = load_states(found.values(), cutoff)
     claims = claims_of(states)
-    return Fleet(tuple(states), tuple(claims), tuple(_refused_roots(rooms, group_roots(claims), states)))
+    roots = group_roots(claims)
+    homes = homes_of(roots, {state.identifier for state in states if rooms.readers[state.format].by_name})
+    return Fleet(tuple(states), tuple(claims), tuple(_refused_roots(rooms, roots, states)), homes)
+
+
+def own_home(rooms: Rooms, state: TableState) -> str | None:
+    """What prefixes the names of a table that shares no directory, if its format knows files by name."""
+    return BY_NAME + FileUri.parse(state.location).as_prefix() if rooms.readers[state.format].by_name else None
 
 
 def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -> list[TableState]:
@@ -87,6 +98,7 @@ def _refused_roots(rooms: Rooms, roots: list[Root], states: list[TableState]) ->
         tables = [by_name[name] for name in root.tables]
         reason = (
             _misplaced(root, rooms.state)
+            or _mixed(root, tables)
             or _unreadable(root, tables)
             or next((forked[table.uuid] for table in tables if table.uuid in forked), None)
             or next(
@@ -110,6 +122,15 @@ def _misplaced(root: Root, state: str) -> Refusal | None:
     return Refusal(
         "LW-ROOT-007", f"{why}; nothing under it is touched", "Give the table, or the state, a directory of its own."
     )
+
+
+def _mixed(root: Root, tables: list[TableState]) -> Refusal | None:
+    """Two formats in one directory: each would take the other's files for its own orphans."""
+    formats = sorted({table.format for table in tables})
+    if len(formats) < 2:
+        return None
+    message = f"{root.prefix} holds tables of two formats ({', '.join(formats)}); nothing under it is touched"
+    return Refusal("LW-ROOT-004", message, "Give the tables of each format a directory of their own.")
 
 
 def _unreadable(root: Root, tables: list[TableState]) -> Refusal | None:

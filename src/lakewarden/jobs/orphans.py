@@ -19,7 +19,7 @@ from lakewarden.model.errors import NotFoundError, Refusal
 from lakewarden.model.plan import PLAN_FILE, Plan, PlannedRoot
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
-from lakewarden.model.roots import Root
+from lakewarden.model.roots import Root, home_of
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Verdict
@@ -77,7 +77,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         cutoff=now - default.grace,
         actor=request.actor,
         tables=tables,
-        roots=tuple(planned_root(root, evidence) for root in swept),
+        roots=tuple(planned_root(root, fleet, evidence) for root in swept),
         parts=evidence.parts,
         pointers=fleet.pointers,
         brakes=stopped,
@@ -141,8 +141,8 @@ def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
     return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
 
 
-def planned_root(root: Root, evidence: Evidence) -> PlannedRoot:
-    return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id))
+def planned_root(root: Root, fleet: Fleet, evidence: Evidence) -> PlannedRoot:
+    return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id), home_of(root, fleet.homes))
 
 
 def _reaches(

@@ -99,5 +99,7 @@ def _rows(rooms: Rooms, file: CacheFile) -> list[dict[str, Any]]:
 
 def _name_of(state: TableState, own: tuple[str, ...]) -> str:
     """Everything that decides what a table reaches, and how it is packed."""
-    parts = [state.uuid, state.metadata_location, *own, *(f"{item.uri} {item.soft}" for item in state.manifest_lists)]
+    named = [f"{item.uri} {item.soft}" for item in state.manifest_lists]
+    named += [f"{item.uri} {item.soft}" for item in state.manifests]
+    parts = [state.uuid, state.metadata_location, *own, *named]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

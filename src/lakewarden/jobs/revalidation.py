@@ -15,16 +15,15 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.jobs.fleet import load_states, pointers_of
+from lakewarden.jobs.fleet import load_states, own_home, pointers_of
 from lakewarden.jobs.rooms import Rooms
-from lakewarden.jobs.sweeping import lists_of
 from lakewarden.model.plan import Plan
 from lakewarden.model.ports import Catalog, JournalFile
-from lakewarden.model.roots import claims_of
+from lakewarden.model.roots import claims_of, match_key
 from lakewarden.model.table import Pointer, TableState
-from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.wanted import Wanted
 
 
 @dataclass
@@ -55,8 +54,15 @@ class Revalidation:
         return [
             file
             for file in files
-            if file.uri not in self.needed and not any(file.uri.startswith(prefix) for prefix in self.stopped)
+            if not self.is_needed(file.uri) and not any(file.uri.startswith(prefix) for prefix in self.stopped)
         ]
+
+    def is_needed(self, uri: str) -> bool:
+        """Whether a table has come to need this file since the plan."""
+        if not self.needed:
+            return False
+        home = next((root.home for root in self.plan.roots if root.home and uri.startswith(root.prefix)), None)
+        return match_key(uri, home) in self.needed
 
     def _take_in(self, now: dict[str, tuple[Catalog, Pointer]], pointer: Pointer, state: TableState) -> None:
         name = pointer.identifier
@@ -89,9 +95,11 @@ class Revalidation:
         seen = self.seen.get(state.identifier)
         if seen is None:
             seen = self.seen[state.identifier] = self._manifests_at_plan(catalog, state)
-        self.needed.update(canonical(file.uri) for file in state.files)
+        wanted = Wanted.of([(0, state)], self._homes(state))
+        self.needed.update(wanted.named[c.KEY].to_pylist())
         read = ReadTask(self.rooms.stores, self.rooms.readers)
-        manifests, notes = _split(read_lists(read)(iter(lists_of(iter([(0, state)])).to_batches())), "path")
+        manifests, notes = _split(read_lists(read)(iter(wanted.lists.to_batches())), "path")
+        manifests = pa.concat_tables([manifests, wanted.manifests])
         unseen = manifests.filter(pc.invert(pc.is_in(manifests["path"], pa.array(sorted(seen), pa.string()))))
         marks, more = _split(read_manifests(read)(iter(unseen.to_batches())), c.KEY)
         self.needed.update(marks[c.KEY].to_pylist())
@@ -99,6 +107,12 @@ class Revalidation:
             return str(json.loads([*notes, *more][0][1:])["message"])
         seen.update(unseen["path"].to_pylist())
         return None
+
+    def _homes(self, state: TableState) -> dict[str, str]:
+        """The home that the plan compared this table's names by, or one of its own."""
+        planned = next((root.home for root in self.plan.roots if state.identifier in root.tables), None)
+        home = planned or own_home(self.rooms, state)
+        return {state.identifier: home} if home else {}
 
     def _manifests_at_plan(self, catalog: Catalog, state: TableState) -> set[str]:
         """Manifests that the plan read for this table. What is gone since counts as unseen, and is read again."""
@@ -108,10 +122,11 @@ class Revalidation:
         planned = catalog.load(
             Pointer(state.identifier, location), datetime.max.replace(tzinfo=self.plan.cutoff.tzinfo)
         )
-        if planned.refusal is not None:
+        if planned.refusal is not None or planned.metadata_location != location:
             return set()
         read = ReadTask(self.rooms.stores, self.rooms.readers)
-        manifests, _ = _split(read_lists(read)(iter(lists_of(iter([(0, planned)])).to_batches())), "path")
+        lists = Wanted.of([(0, planned)], self._homes(planned)).lists
+        manifests, _ = _split(read_lists(read)(iter(lists.to_batches())), "path")
         return set(manifests["path"].to_pylist())
 
 

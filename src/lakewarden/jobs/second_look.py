@@ -7,7 +7,7 @@ another catalog's, make a root unknown. Files that streaming writers have not co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -16,17 +16,14 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.jobs.evidence import Evidence, gather
-from lakewarden.jobs.fleet import Fleet, load_states, pointers_of
+from lakewarden.jobs.fleet import Fleet, load_states, own_home, pointers_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import (
     Sweep,
     empty_parts,
-    lists_of,
-    named_of,
     part_task,
     read_task,
     spark_failure,
-    table_of,
     usable_cache,
     with_memories,
 )
@@ -37,13 +34,29 @@ from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.wanted import Wanted, table_of
 
+MOST_LOOKS = 3
 FOREIGN, FORK, RIVAL, NAMELESS, UNREADABLE = "foreign", "fork", "rival", "nameless", "unreadable"
 
 
 def second_look(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> tuple[Evidence, Fleet]:
     """The evidence with everything added that was only visible after the listing; the fleet as it is now."""
-    moved, fleet = _moved(rooms, sweep)
+    fleet = sweep.fleet
+    for _ in range(MOST_LOOKS):
+        evidence, fleet, moved = _look(rooms, sweep, evidence, fleet)
+        # A table that moves while it is read may lose files that were to be read: another look decides.
+        if not moved & evidence.table_refusals.keys():
+            break
+    return evidence, fleet
+
+
+def _look(rooms: Rooms, sweep: Sweep, evidence: Evidence, before: Fleet) -> tuple[Evidence, Fleet, Set[int]]:
+    """One look: the evidence, the fleet as it is now, and the numbers of the tables that moved since `before`."""
+    moved, fleet = _moved(rooms, sweep, before)
+    # A table that moved is read again whole, so what could not be read of its earlier state decides nothing.
+    settled = {n: why for n, why in evidence.table_refusals.items() if n not in moved}
+    evidence = replace(evidence, table_refusals=settled)
     found = _strangers(rooms, sweep, fleet, evidence) if evidence.unknown_metadata else []
     refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK, UNREADABLE)}
     evidence = replace(evidence, root_refusals={**refused, **evidence.root_refusals})
@@ -51,24 +64,24 @@ def second_look(rooms: Rooms, sweep: Sweep, evidence: Evidence) -> tuple[Evidenc
     evidence = replace(evidence, table_refusals={**evidence.table_refusals, **late})
     evidence = _with_new_touchers(sweep, fleet, evidence)
 
-    lists, named = _soft(sweep, found)
-    lists = pa.concat_tables([lists, lists_of(moved.items())])
-    named = pa.concat_tables([named, named_of(moved.items())])
-    if not evidence.parts or not (lists.num_rows or named.num_rows or evidence.writer_files):
-        return evidence, fleet
-    return _judge_again(rooms, sweep, evidence, lists, named), fleet
+    wanted = Wanted.of(moved.items(), fleet.homes).plus(*_soft(sweep, found))
+    if not evidence.parts or not (wanted or evidence.writer_files):
+        return evidence, fleet, moved.keys()
+    return _judge_again(rooms, sweep, evidence, wanted), fleet, moved.keys()
 
 
-def _moved(rooms: Rooms, sweep: Sweep) -> tuple[dict[int, TableState], Fleet]:
+def _moved(rooms: Rooms, sweep: Sweep, before: Fleet) -> tuple[dict[int, TableState], Fleet]:
     """Tables whose metadata is another one now, or that are new, under their numbers; new ones come last."""
     now = pointers_of(rooms.catalogs)
-    before = sweep.fleet.pointers
-    changed = [found for name, found in now.items() if before.get(name) != found[1].metadata_location]
+    known = before.pointers
+    changed = [found for name, found in now.items() if known.get(name) != found[1].metadata_location]
     states = {state.identifier: state for state in load_states(changed, sweep.now - _longest_grace(sweep))}
-    fresh = [states.get(state.identifier, state) for state in sweep.fleet.states]
-    fresh += [state for name, state in states.items() if name not in before]
+    fresh = [states.get(state.identifier, state) for state in before.states]
+    new = [state for name, state in states.items() if name not in known]
+    homes = {state.identifier: home for state in new if (home := own_home(rooms, state))}
+    fresh += new
     numbers = {state.identifier: number for number, state in enumerate(fresh)}
-    fleet = replace(sweep.fleet, states=tuple(fresh))
+    fleet = replace(before, states=tuple(fresh), homes={**homes, **before.homes})
     return {numbers[name]: state for name, state in states.items()}, fleet
 
 
@@ -141,7 +154,9 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
     """LISTS that strangers still reach, and MARKS of the strangers that may be somebody's current metadata."""
     numbers = sweep.fleet.numbers
     lists = [
-        (numbers[row["table"]], row["format"], uri, True, None, None) for row in found for uri in row.get("lists", ())
+        (numbers[row["table"]], row["format"], uri, True, None, None, None)
+        for row in found
+        for uri in row.get("lists", ())
     ]
     named = [
         (numbers[row["table"]], canonical(uri), KIND_CODES[Kind.MANIFEST_LIST], c.MARK_LIVE)
@@ -156,7 +171,7 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
     return table_of(lists, c.LISTS), table_of(named, c.MARKS)
 
 
-def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, lists: pa.Table, named: pa.Table) -> Evidence:
+def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, wanted: Wanted) -> Evidence:
     """Judge the rows that were not live once more, with what is known now; the first files are emptied."""
     from lakewarden.pipeline import sweep as spark_sweep
 
@@ -165,7 +180,7 @@ def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, lists: pa.Table
     parts = [sweep.request.directory + part.name for part in evidence.parts]
     try:
         listed = spark_sweep.listed_in(spark, parts, read)
-        marks = spark_sweep.reached(spark, lists, named, read, usable_cache(rooms))
+        marks = spark_sweep.reached(spark, wanted, read, usable_cache(rooms))
         if evidence.writer_files:
             marks = marks.unionByName(spark_sweep.writer_files(spark, parts, read, sweep.fleet.numbers))
         marks = with_memories(rooms, sweep, spark, marks)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.reach_memory import remember_reach, remembered_reach
@@ -20,18 +22,19 @@ from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Shard
-from lakewarden.model.roots import Root
+from lakewarden.model.roots import Root, home_of
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri, canonical
-from lakewarden.model.verdict import Verdict
+from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CacheWriter
 from lakewarden.pipeline.inventory import inventory_files
 from lakewarden.pipeline.names import KIND_CODES
 from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts
-from lakewarden.pipeline.probe import MOST_LIVE
+from lakewarden.pipeline.probe import MOST_LIVE, Live
 from lakewarden.pipeline.reading import ReadTask
 from lakewarden.pipeline.verdicts import Ownership, Rules
+from lakewarden.pipeline.wanted import Wanted
 from lakewarden.storage.listing import discover_shards
 
 if TYPE_CHECKING:
@@ -62,17 +65,17 @@ class Sweep:
 
 def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
     """FACTS of all roots; PLAN_ROWS go to the plan's directory. The quick way where it fits, else by a join in Spark."""
-    lists, named = lists_table(sweep.fleet), named_table(sweep.fleet)
+    wanted = Wanted.of(enumerate(sweep.fleet.states), sweep.fleet.homes)
     shards = list(_shards(rooms, sweep))
     try:
         if _fits(rooms, sweep):
-            facts, missing = _quick_sweep(rooms, sweep, shards, lists, named)
+            facts, missing = _quick_sweep(rooms, sweep, shards, wanted)
             if not missing:
                 return facts
             # Something needed was not listed. The join can name it.
             names = [json.loads(row["text"])["name"] for row in facts.to_pylist() if row["fact"] == PART]
             empty_parts(rooms, [sweep.request.directory + name for name in names])
-        return _joined_sweep(rooms, sweep, shards, lists, named)
+        return _joined_sweep(rooms, sweep, shards, wanted)
     except LakewardenError:
         raise
     except Exception as error:
@@ -87,38 +90,52 @@ def _fits(rooms: Rooms, sweep: Sweep) -> bool:
     return expected <= MOST_LIVE and not remembered
 
 
-def _quick_sweep(
-    rooms: Rooms, sweep: Sweep, shards: list[Shard], lists: pa.Table, named: pa.Table
-) -> tuple[pa.Table, int]:
+def _quick_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wanted) -> tuple[pa.Table, int]:
     """FACTS, and how many needed files no listing showed."""
     from lakewarden.pipeline import quick
 
     read, part = replace(read_task(rooms), cache=None), part_task(rooms, sweep)
     own = _own_directories(sweep.fleet)
     known = remembered_reach(rooms, sweep.fleet, own)
-    unread = lists.filter(pc.invert(pc.is_in(lists[c.TABLE], pa.array(sorted(known), pa.int32()))))
     spark = sweep.session.result()
-    fresh, notes = quick.reach(spark, unread, own, read)
+    fresh, notes = quick.reach(spark, wanted.without(known), own, read)
     remember_reach(rooms, sweep.fleet, own, fresh, notes)
     reached = {**known, **fresh}
-    live = quick.live_under(part.prefixes, reached, named)
+    live = quick.live_under(part.prefixes, reached, wanted.named)
     facts = quick.facts(spark, shards, _inventories(rooms, sweep), live, part, read)
-    listed = sum(row["files"] for row in facts.to_pylist() if row["fact"] == COUNT and row["verdict"] == Verdict.LIVE)
-    return pa.concat_tables([facts, notes_facts(notes)]), len(live.hashes) - listed
+    return pa.concat_tables([facts, notes_facts(notes)]), _missing(sweep, live, part, facts)
+
+
+def _missing(sweep: Sweep, live: Live, part: PartTask, facts: pa.Table) -> int:
+    """How many files that must be there no listing showed."""
+    by_name = np.array([state.identifier in sweep.fleet.homes for state in sweep.fleet.states], bool)
+    whole = np.isin(np.arange(len(by_name)), list(part.whole))
+    data = KIND_CODES[Kind.DATA]
+
+    def expected(tables: NDArray[np.int32], kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+        must: NDArray[np.bool_] = ~by_name[tables] | (whole[tables] & (kinds != data))
+        return must
+
+    counts = facts.filter(pc.and_(pc.equal(facts["fact"], COUNT), pc.equal(facts["verdict"], str(Verdict.LIVE))))
+    codes = np.array([KIND_CODES[Kind(kind)] for kind in counts[c.KIND].to_pylist()], np.int8)
+    listed = counts["files"].to_numpy()[expected(counts[c.TABLE].to_numpy(), codes)].sum()
+    return int(expected(live.tables, live.kinds).sum() - listed)
 
 
 def _own_directories(fleet: Fleet) -> dict[int, tuple[str, ...]]:
-    """Each table's outermost directories."""
+    """Each table's outermost directories; its home, where its files are known by name."""
     numbers = fleet.numbers
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[str]] = {numbers[name]: [home] for name, home in fleet.homes.items()}
     for claim in sorted(fleet.claims, key=lambda claim: claim.prefix):
+        if claim.identifier in fleet.homes:
+            continue
         mine = found.setdefault(numbers[claim.identifier], [])
         if not mine or not claim.prefix.startswith(mine[-1]):
             mine.append(claim.prefix)
     return {number: tuple(prefixes) for number, prefixes in found.items()}
 
 
-def _joined_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], lists: pa.Table, named: pa.Table) -> pa.Table:
+def _joined_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wanted) -> pa.Table:
     from lakewarden.pipeline import sweep as spark_sweep
 
     read = read_task(rooms)
@@ -127,7 +144,7 @@ def _joined_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], lists: pa.Tab
     listed = spark_sweep.listing(spark, shards, read)
     if inventories := _inventories(rooms, sweep):
         listed = listed.unionByName(spark_sweep.inventory(spark, inventories, read))
-    marks = spark_sweep.reached(spark, lists, named, read, cached)
+    marks = spark_sweep.reached(spark, wanted, read, cached)
     marks = with_memories(rooms, sweep, spark, marks)
     return spark_sweep.facts(listed, marks, part_task(rooms, sweep))
 
@@ -153,7 +170,12 @@ def read_task(rooms: Rooms) -> ReadTask:
 def part_task(rooms: Rooms, sweep: Sweep) -> PartTask:
     names = tuple(state.identifier for state in sweep.fleet.states)
     prefixes = tuple(sorted(root.prefix for root in sweep.roots))
-    return PartTask(rooms.stores, rules_of(rooms, sweep), names, sweep.request.directory, prefixes)
+    homes = {root.id: home for root in sweep.roots if (home := home_of(root, sweep.fleet.homes))}
+    unlisted = {name for root in sweep.fleet.roots if root not in sweep.roots for name in root.tables}
+    whole = frozenset(
+        n for name, n in sweep.fleet.numbers.items() if name in sweep.fleet.homes and name not in unlisted
+    )
+    return PartTask(rooms.stores, rules_of(rooms, sweep), names, sweep.request.directory, prefixes, homes, whole)
 
 
 def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
@@ -170,6 +192,7 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
         owners[root.id] = tuple(sorted(inside, key=lambda o: (-o.prefix.count("/"), o.prefix)))
     policies = [sweep.policies[state.identifier] for state in sweep.fleet.states]
     scheduled = sweep.request.actor.trigger is Trigger.SCHEDULE
+    formats = sorted(rooms.readers)
     return Rules(
         owners=owners,
         cutoffs=tuple(_micros(sweep.now - policy.grace) for policy in policies),
@@ -179,46 +202,8 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
             number: state.writer_prefixes for number, state in enumerate(sweep.fleet.states) if state.writer_prefixes
         },
         heartbeats=tuple(rooms.ledger.heartbeats.live(sweep.now)),
-    )
-
-
-def lists_table(fleet: Fleet) -> pa.Table:
-    """LISTS of every table that can be read, selected or refused: that narrows what is changed, never what is protected."""
-    return lists_of(enumerate(fleet.states))
-
-
-def lists_of(states: Iterable[tuple[int, TableState]]) -> pa.Table:
-    rows = [
-        (number, state.format, item.uri, item.soft, item.data_files, item.delete_files)
-        for number, state in states
-        for item in state.manifest_lists
-    ]
-    return table_of(rows, c.LISTS)
-
-
-def named_table(fleet: Fleet) -> pa.Table:
-    """MARKS of the files that metadata itself names."""
-    return named_of(enumerate(fleet.states))
-
-
-def named_of(states: Iterable[tuple[int, TableState]]) -> pa.Table:
-    rows = [
-        (number, canonical(file.uri), KIND_CODES[file.kind], c.MARK_LIVE)
-        for number, state in states
-        for file in state.files
-        if not file.uri.endswith(HINT)
-    ]
-    return table_of(rows, c.MARKS)
-
-
-# Most catalogs have no version hint, and its name is protected anyway: as a needed file it would always be missing.
-HINT = "/version-hint.text"
-
-
-def table_of(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        names=tuple(rooms.readers[name].names for name in formats),
+        formats=tuple(formats.index(state.format) for state in sweep.fleet.states),
     )
 
 

@@ -63,11 +63,15 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRoot:
-    """A swept root as it was when planned: its lease key, and every table that touched it."""
+    """A swept root as it was when planned: its lease key, and every table that touched it.
+
+    `home` prefixes the names of files that are compared by name, where the tables' format knows them so.
+    """
 
     prefix: str
     tables: tuple[str, ...]
     refusal: Refusal | None = None
+    home: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ class Plan:
             "tables": [_table_json(table) for table in self.tables],
             "totals": self.totals(),
             "roots": [
-                {"prefix": r.prefix, "tables": list(r.tables), "refusal": _refusal_json(r.refusal)} for r in self.roots
+                {"prefix": r.prefix, "tables": list(r.tables), "refusal": _refusal_json(r.refusal), "home": r.home}
+                for r in self.roots
             ],
             "parts": [asdict(part) for part in self.parts],
             "pointers": dict(self.pointers),
@@ -210,7 +215,10 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         cutoff=datetime.fromisoformat(document["cutoff"]),
         actor=Actor(actor["operator"], actor["worker"], Trigger(actor["trigger"]), actor["ticket"]),
         tables=tuple(_table_of(table) for table in document["tables"]),
-        roots=tuple(PlannedRoot(r["prefix"], tuple(r["tables"]), _refusal_of(r["refusal"])) for r in document["roots"]),
+        roots=tuple(
+            PlannedRoot(r["prefix"], tuple(r["tables"]), _refusal_of(r["refusal"]), r["home"])
+            for r in document["roots"]
+        ),
         parts=tuple(PartFile(**part) for part in document["parts"]),
         pointers=dict(document["pointers"]),
         brakes={name: tuple(tables) for name, tables in document["brakes"].items()},

@@ -1,4 +1,4 @@
-"""The jobs by name, and what a table's policy lets orphan cleanup do."""
+"""The jobs by name, and what a table's policy lets each of them do."""
 
 from __future__ import annotations
 
@@ -51,12 +51,28 @@ class DeleteMode(StrEnum):
     QUARANTINE = "quarantine"
 
 
+class AgeRule(StrEnum):
+    """Whose age decides whether a snapshot may go: the next one's (since when it is history), or its own."""
+
+    SUCCESSOR = "successor"
+    OWN = "own"
+
+
+class PartitionStrategy(StrEnum):
+    """What a partition's age is: the time its values spell, or when a file was last added to it."""
+
+    VALUES_TIME = "values-time"
+    UPDATE_TIME = "update-time"
+
+
 @dataclass(frozen=True, slots=True)
 class SafetyFloors:
     """The margins that configuration cannot go below, each for one hazard."""
 
     # A job that writes files now and commits them hours later must not lose them in between.
     grace: timedelta = timedelta(hours=24)
+    # A query that was planned on a snapshot just before it expired still opens that snapshot's files.
+    visibility: timedelta = timedelta(hours=1)
 
 
 FLOORS = SafetyFloors()
@@ -118,3 +134,142 @@ class OrphanPolicy:
             "max_orphan_share": self.max_orphan_share,
             "max_orphans": self.max_orphans,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPolicy:
+    """Which snapshots of one table may go. None leaves the matter to the table's own options."""
+
+    enabled: bool = False
+    dry_run: bool = True
+    retain_min: int | None = None
+    retain_max: int | None = None
+    retain: timedelta | None = None
+    max_expire: int | None = None
+    age_rule: AgeRule = AgeRule.SUCCESSOR
+    keep: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> ExpiryPolicy:
+        """The policy that these values of `[snapshot_expiry]` spell, under the user's names and units."""
+        return ExpiryPolicy(
+            enabled=values["enabled"],
+            dry_run=values["dry_run"],
+            retain_min=values["retain_min"],
+            retain_max=values["retain_max"],
+            retain=_hours(values["retain_hours"]),
+            max_expire=values["max_expire"],
+            age_rule=AgeRule(values["age_rule"]),
+            keep=tuple(values["keep"]),
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """The policy under the user's names and units, as a plan records it."""
+        return {
+            "dry_run": self.dry_run,
+            "retain_min": self.retain_min,
+            "retain_max": self.retain_max,
+            "retain_hours": _in_hours(self.retain),
+            "max_expire": self.max_expire,
+            "age_rule": str(self.age_rule),
+            "keep": list(self.keep),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionPolicy:
+    """What physical deletion may do with the files that expiry released from one table."""
+
+    enabled: bool = False
+    dry_run: bool = True
+    visibility_delay: timedelta = timedelta(hours=24)
+    batch_size: int = 1000
+    concurrency: int = 10
+    rate_limit: timedelta = timedelta(milliseconds=100)
+    delete_mode: DeleteMode = DeleteMode.REMOVE
+    quarantine_days: int = 7
+    require_cold_copy: bool = False
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> DeletionPolicy:
+        """The policy that these values of `[physical_deletion]` spell, under the user's names and units."""
+        return DeletionPolicy(
+            enabled=values["enabled"],
+            dry_run=values["dry_run"],
+            visibility_delay=timedelta(hours=values["visibility_delay_hours"]),
+            batch_size=values["batch_size"],
+            concurrency=values["max_concurrent_deletions"],
+            rate_limit=timedelta(milliseconds=values["rate_limit_ms"]),
+            delete_mode=DeleteMode(values["delete_mode"]),
+            quarantine_days=values["quarantine_days"],
+            require_cold_copy=values["require_cold_copy"],
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """The policy under the user's names and units, as a plan records it."""
+        return {
+            "dry_run": self.dry_run,
+            "visibility_delay_hours": _in_hours(self.visibility_delay),
+            "batch_size": self.batch_size,
+            "max_concurrent_deletions": self.concurrency,
+            "rate_limit_ms": round(self.rate_limit / timedelta(milliseconds=1)),
+            "delete_mode": str(self.delete_mode),
+            "quarantine_days": self.quarantine_days,
+            "require_cold_copy": self.require_cold_copy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPolicy:
+    """Which partitions of one table may go. None leaves the matter to the table's own options."""
+
+    enabled: bool = False
+    dry_run: bool = True
+    expiration: timedelta | None = None
+    strategy: PartitionStrategy | None = None
+    timestamp_formatter: str | None = None
+    timestamp_pattern: str | None = None
+    max_partitions: int | None = None
+    batch_size: int | None = None
+    time_zone: str = "UTC"
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> PartitionPolicy:
+        """The policy that these values of `[partition_expiry]` spell, under the user's names and units."""
+        strategy = values["strategy"]
+        return PartitionPolicy(
+            enabled=values["enabled"],
+            dry_run=values["dry_run"],
+            expiration=_hours(values["expiration_hours"]),
+            strategy=None if strategy is None else PartitionStrategy(strategy),
+            timestamp_formatter=values["timestamp_formatter"],
+            timestamp_pattern=values["timestamp_pattern"],
+            max_partitions=values["max_partitions"],
+            batch_size=values["batch_size"],
+            time_zone=values["time_zone"],
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """The policy under the user's names and units, as a plan records it."""
+        return {
+            "dry_run": self.dry_run,
+            "expiration_hours": _in_hours(self.expiration),
+            "strategy": None if self.strategy is None else str(self.strategy),
+            "timestamp_formatter": self.timestamp_formatter,
+            "timestamp_pattern": self.timestamp_pattern,
+            "max_partitions": self.max_partitions,
+            "batch_size": self.batch_size,
+            "time_zone": self.time_zone,
+        }
+
+
+def _hours(number: float | None) -> timedelta | None:
+    return None if number is None else timedelta(hours=number)
+
+
+def _in_hours(length: timedelta | None) -> float | None:
+    """Hours as a user writes them: whole ones without a fraction."""
+    if length is None:
+        return None
+    hours = length / timedelta(hours=1)
+    return round(hours) if hours == round(hours) else hours

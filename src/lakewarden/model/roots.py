@@ -6,12 +6,14 @@ before a file in it can be called an orphan. Nested and equal roots become one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
+
+BY_NAME = "name:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,28 @@ def group_roots(claims: Sequence[Claim]) -> list[Root]:
         else:
             outermost.append((claim.prefix, [claim.identifier]))
     return [Root(i, prefix, tuple(dict.fromkeys(names))) for i, (prefix, names) in enumerate(outermost)]
+
+
+def homes_of(roots: Sequence[Root], by_name: Collection[str]) -> dict[str, str]:
+    """For each table whose files are known by name: what its names are prefixed with to be compared.
+
+    Tables that share a directory share a home, because a bare name does not say which of them it belongs to.
+    """
+    homes: dict[str, str] = {}
+    for root in sorted(roots, key=lambda root: root.prefix):
+        tables = [name for name in root.tables if name in by_name]
+        merged = {homes[name] for name in tables if name in homes}
+        home = min(merged, default=BY_NAME + root.prefix)
+        homes |= {name: home for name, old in homes.items() if old in merged}
+        homes |= dict.fromkeys(tables, home)
+    return homes
+
+
+def match_key(uri: str, home: str | None) -> str:
+    """What a file is compared by: its canonical address, or its bare name where the format knows no other."""
+    return uri if home is None else home + uri.rpartition("/")[2]
+
+
+def home_of(root: Root, homes: Mapping[str, str]) -> str | None:
+    """The home of the tables that touch a root; None where files are known by their address."""
+    return next((homes[name] for name in root.tables if name in homes), None)

@@ -13,11 +13,15 @@ SIZE = "size"
 MODIFIED = "modified"
 ETAG = "etag"
 FLAG = "flag"
+HOME = "home"  # prefix of the keys of a table whose files are known by bare name; null for full addresses
 
 MARK_LIVE = 1
 MARK_PENDING = 2
 MARK_SEEN = 4  # an earlier plan already called it an orphan
 MARK_NOTE = 8  # not a file: a message from a task to the driver, in place of a key
+
+CONTENT_INDEX = 2
+CONTENT_SIDECAR = 3
 
 # One row per manifest list to read.
 LISTS = pa.schema(
@@ -28,9 +32,11 @@ LISTS = pa.schema(
         ("soft", pa.bool_()),
         ("data_files", pa.int64()),
         ("delete_files", pa.int64()),
+        (HOME, pa.string()),
     ]
 )
 # One row per manifest that a list names; `rows` and `live` are null where the list does not say.
+# `content`: 0 data, 1 deletes, CONTENT_INDEX, or CONTENT_SIDECAR for a file beside a manifest that is not opened.
 MANIFESTS = pa.schema(
     [
         (TABLE, pa.int32()),
@@ -41,6 +47,7 @@ MANIFESTS = pa.schema(
         ("rows", pa.int64()),
         ("live", pa.int64()),
         ("content", pa.int32()),
+        (HOME, pa.string()),
     ]
 )
 # One row per reason why a key matters.

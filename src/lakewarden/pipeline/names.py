@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,6 +46,21 @@ def canonical_column(values: pa.Array) -> pa.Array:
         values = pc.replace_substring_regex(values, pattern, replacement)
     known = pc.and_not(pc.match_substring_regex(values, _KNOWN), hosted)
     return pc.if_else(known, values, pa.scalar(None, pa.string()))
+
+
+def match_keys(keys: pa.Array, roots: pa.Array, homes: Mapping[int, str]) -> pa.Array:
+    """What each listed key is compared by: itself, or its bare name below its root's home."""
+    if not homes:
+        return keys
+    numbers = roots.to_numpy()
+    known = sorted(homes)
+    at = np.searchsorted(known, numbers)
+    at[at == len(known)] = 0
+    mine = np.array(known)[at] == numbers
+    if not mine.any():
+        return keys
+    home = pa.array([homes[number] for number in known], pa.string()).take(pa.array(at))
+    return pc.if_else(pa.array(mine), pc.binary_join_element_wise(home, file_names(keys), ""), keys)
 
 
 def file_names(keys: pa.Array) -> pa.Array:

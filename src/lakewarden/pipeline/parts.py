@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakewarden.model.plan import FILES_DIR
+from lakewarden.model.roots import BY_NAME
+from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.verdicts import FOREIGN, METADATA_JSON, STREAMING, Rules, judge, live_kinds
+from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.verdicts import METADATA_JSON, STREAMING, Rules, judge, live_kinds
 from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
 
@@ -30,13 +33,18 @@ ROWS_PER_PART = 250_000
 
 @dataclass(frozen=True)
 class PartTask:
-    """What a judging task carries: the rules, the tables' names, where the plan's files go."""
+    """What a judging task carries: the rules, the tables' names, where the plan's files go.
+
+    `homes` has the roots whose files are compared by name, `whole` the tables of such roots that are listed whole.
+    """
 
     stores: Stores
     rules: Rules
     identifiers: tuple[str, ...]
     directory: str
     prefixes: tuple[str, ...]
+    homes: Mapping[int, str] = field(default_factory=dict)
+    whole: frozenset[int] = frozenset()
 
 
 def judge_and_write(task: PartTask) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -47,13 +55,13 @@ def judge_and_write(task: PartTask) -> Callable[[Iterable[pa.RecordBatch]], Iter
         facts: list[pa.Table] = []
         for batch in batches:
             rows = pa.Table.from_batches([batch])
-            notes, listed, missing = _split(rows, task.prefixes)
+            notes, listed, missing = _split(rows, task)
             facts += [_notes(notes), _missing(missing)]
             live = pc.and_(pc.is_null(listed[c.KEY]), pc.is_valid(listed[c.ROOT]))
             facts += [_counts(_live(listed.filter(live))), _touches(listed.filter(live))]
             rest = listed.filter(pc.invert(live))
             if rest.num_rows:
-                facts.append(_root_facts(rest))
+                facts.append(_root_facts(rest, task.rules))
                 judged = judge(rest, task.rules)
                 facts += [_counts(judged), _evidence(judged)]
                 waiting.append(judged)
@@ -67,14 +75,23 @@ def judge_and_write(task: PartTask) -> Callable[[Iterable[pa.RecordBatch]], Iter
     return run
 
 
-def _split(rows: pa.Table, prefixes: tuple[str, ...]) -> tuple[pa.Table, pa.Table, pa.Table]:
+def _split(rows: pa.Table, task: PartTask) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Notes; listed objects; files that a table needs under a swept root but that no listing showed."""
     is_note = pc.equal(pc.bit_wise_and(pc.fill_null(rows[c.MARK], 0), c.MARK_NOTE), c.MARK_NOTE)
     listed = pc.is_valid(rows[c.ROOT])
     unlisted = rows.filter(pc.and_(pc.invert(is_note), pc.invert(listed)))
     needed = pc.not_equal(pc.bit_wise_and(pc.fill_null(unlisted[c.MARK], 0), c.MARK_LIVE), 0)
     unlisted = unlisted.filter(needed)
-    return rows.filter(is_note), rows.filter(listed), unlisted.filter(_under(unlisted[c.KEY], prefixes))
+    expected = pc.or_(_under(unlisted[c.KEY], task.prefixes), _expected_by_name(unlisted, task.whole))
+    return rows.filter(is_note), rows.filter(listed), unlisted.filter(expected)
+
+
+def _expected_by_name(rows: pa.Table, whole: frozenset[int]) -> pa.Array:
+    """Whether each file known by name must have been listed. Data files need not: a manifest may still name what an
+    expiry has removed, and only the merge of all of a snapshot's manifests says which of them is live."""
+    named = pc.starts_with(rows[c.KEY], BY_NAME)
+    metadata = pc.not_equal(rows[c.KIND], KIND_CODES[Kind.DATA])
+    return pc.and_(pc.and_(named, metadata), pc.is_in(rows[c.TABLE], pa.array(sorted(whole), pa.int32())))
 
 
 def _under(keys: pa.ChunkedArray, prefixes: tuple[str, ...]) -> pa.Array:
@@ -128,7 +145,7 @@ def _missing(rows: pa.Table) -> pa.Table:
     return _facts(MISSING, sums[c.TABLE], None, None, sums[f"{c.KEY}_count"], None, sums[f"{c.KEY}_min"])
 
 
-def _root_facts(rows: pa.Table) -> pa.Table:
+def _root_facts(rows: pa.Table, rules: Rules) -> pa.Table:
     """Signs that a root is not what it seems: links, unlistable names, another format's files. `table_id` is the root."""
     flags = rows[c.FLAG].combine_chunks()
     keys = rows[c.KEY].combine_chunks()
@@ -137,8 +154,12 @@ def _root_facts(rows: pa.Table) -> pa.Table:
         "unlistable",
         pc.if_else(pc.equal(flags, "symlink"), "symlink", None),
     )
-    for name, pattern in FOREIGN.items():
-        signs = pc.coalesce(signs, pc.if_else(pc.match_substring_regex(keys, pattern), name, None))
+    formats = rules.formats_of_roots(rows[c.ROOT].to_numpy())
+    for number, names in enumerate(rules.names):
+        mine = pa.array(formats == number)
+        for name, pattern in names.foreign.items():
+            foreign = pc.and_(mine, pc.match_substring_regex(keys, pattern))
+            signs = pc.coalesce(signs, pc.if_else(foreign, name, None))
     text = pc.if_else(pc.equal(signs, "unlistable"), pc.binary_join_element_wise(keys, flags, ": "), keys)
     found = pa.table({c.TABLE: rows[c.ROOT], "sign": signs, "text": text}).filter(pc.is_valid(signs))
     sums = found.group_by([c.TABLE, "sign"]).aggregate([("text", "count"), ("text", "min")])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pandas.util import hash_array
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.names import KINDS
+from lakewarden.pipeline.names import KINDS, match_keys
 from lakewarden.pipeline.parts import PartTask, judge_and_write
 from lakewarden.pipeline.reading import ReadTask, read_manifests
 
@@ -106,14 +106,14 @@ def list_and_judge(lister: Callable[[Batches], Batches], live: Live, part: PartT
     """Shards (or inventories) in, FACTS out: list, look each key up, judge what is not live, write the plan's files."""
 
     def run(batches: Batches) -> Batches:
-        yield from judge_and_write(part)(joined(batch, live) for batch in lister(batches) if batch.num_rows)
+        yield from judge_and_write(part)(joined(batch, live, part.homes) for batch in lister(batches) if batch.num_rows)
 
     return run
 
 
-def joined(listed: pa.RecordBatch, live: Live) -> pa.RecordBatch:
+def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.RecordBatch:
     """LISTED in, JOINED out: what a join with the live files would give, live rows without their names."""
-    hashes = key_hashes(listed[c.KEY])
+    hashes = key_hashes(match_keys(listed[c.KEY], listed[c.ROOT], homes))
     at = np.searchsorted(live.hashes, hashes)
     at[at == len(live.hashes)] = 0
     found = live.hashes[at] == hashes if len(live.hashes) else np.zeros(len(hashes), bool)

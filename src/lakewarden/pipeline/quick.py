@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakewarden.model.ports import Shard
-from lakewarden.model.roots import Root
+from lakewarden.model.roots import BY_NAME, Root
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.inventory import inventories_table, read_inventory
 from lakewarden.pipeline.listing import list_shards, shards_table
@@ -19,6 +19,7 @@ from lakewarden.pipeline.parts import PartTask
 from lakewarden.pipeline.probe import REACHED_DDL, Live, hash_manifests, key_hashes, list_and_judge
 from lakewarden.pipeline.reading import ReadTask, read_lists
 from lakewarden.pipeline.sweep import Cached, local, manifests_of
+from lakewarden.pipeline.wanted import Wanted
 
 FEW_LISTS = 1000
 
@@ -32,17 +33,17 @@ class Reach:
 
 
 def reach(
-    spark: SparkSession, lists: pa.Table, own: Mapping[int, tuple[str, ...]], read: ReadTask
+    spark: SparkSession, wanted: Wanted, own: Mapping[int, tuple[str, ...]], read: ReadTask
 ) -> tuple[dict[int, Reach], list[str]]:
-    """What each table of LISTS reaches, and the tasks' notes."""
+    """What each table reaches by the wanted lists and manifests, and the tasks' notes."""
     found: dict[int, Reach] = {}
     notes: list[str] = []
-    if not lists.num_rows:
+    if not wanted.lists.num_rows and not wanted.manifests.num_rows:
         return found, notes
     manifests = (
-        manifests_here(spark, lists, read)
-        if lists.num_rows <= FEW_LISTS
-        else manifests_of(spark, lists, read, Cached())
+        manifests_here(spark, wanted, read)
+        if wanted.lists.num_rows <= FEW_LISTS
+        else manifests_of(spark, wanted, read, Cached())
     )
     for row in manifests.mapInArrow(hash_manifests(read, own), REACHED_DDL).toArrow().to_pylist():
         if row[c.MARK] == c.MARK_NOTE:
@@ -56,9 +57,10 @@ def reach(
     return found, notes
 
 
-def manifests_here(spark: SparkSession, lists: pa.Table, read: ReadTask) -> DataFrame:
+def manifests_here(spark: SparkSession, wanted: Wanted, read: ReadTask) -> DataFrame:
     """MANIFESTS of a few lists, read by the driver: for a small fleet a Spark stage costs more than its lists."""
-    found = pa.Table.from_batches(read_lists(read)(lists.to_batches()), schema=c.MANIFESTS)
+    found = pa.Table.from_batches(read_lists(read)(wanted.lists.to_batches()), schema=c.MANIFESTS)
+    found = pa.concat_tables([found, wanted.manifests])
     keys = [name for name in c.MANIFESTS.names if name != "soft"]
     once = found.group_by(keys).aggregate([("soft", "min")]).rename_columns([*keys, "soft"])
     return local(spark, once.select(c.MANIFESTS.names).cast(c.MANIFESTS))
@@ -69,6 +71,8 @@ def live_under(prefixes: Sequence[str], reached: Mapping[int, Reach], named: pa.
     order = sorted(prefixes)
 
     def under(key: str) -> bool:
+        if key.startswith(BY_NAME):
+            return True
         at = bisect_right(order, key) - 1
         return at >= 0 and key.startswith(order[at])
 

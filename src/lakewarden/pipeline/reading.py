@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnreadableMetadataError
 from lakewarden.model.ports import Reader
+from lakewarden.model.roots import match_key
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
@@ -30,7 +31,7 @@ FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
 NOTE = "!"
-LIVE_STATUS = 2  # added (1) and existing (0) entries are live, deleted (2) are not
+DELETED = 2  # Iceberg: added (1) and existing (0) entries are live, deleted (2) are not
 
 Batches = Iterable[pa.RecordBatch]
 Row = dict[str, Any]
@@ -52,12 +53,13 @@ def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
             blobs = task.stores.get_many([canonical(row["uri"]) for row in rows])
-            decoded, _, errors = decode_files(blobs, task.readers[rows[0]["format"]].list_columns)
-            found = [_manifests(rows, part) for part in decoded]
+            reader = task.readers[rows[0]["format"]]
+            decoded, _, errors = decode_files(blobs, reader.list_columns)
+            found = [_manifests(rows, part, reader) for part in decoded]
             _check_totals(rows, found, errors)
-            kept = [_without(errors, table, part.owner) for table, part in zip(found, decoded, strict=True)]
+            kept = [_without(errors, table, table["owner"].to_numpy()) for table in found]
             notes = _notes(rows, errors, "uri")
-            if task.cache and (note := task.cache.lists(rows, kept)):
+            if task.cache and not reader.by_name and (note := task.cache.lists(rows, kept)):
                 notes.append((0, note))
             yield from _together([*(table.select(c.MANIFESTS.names) for table in kept), _noted_manifests(notes)])
 
@@ -71,16 +73,18 @@ def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
         for rows in _chunks(batches, lambda row: row["length"] or 0):
             notes = [(row[c.TABLE], row["path"]) for row in rows if row["path"].startswith(NOTE)]
             rows = [row for row in rows if not row["path"].startswith(NOTE)]
-            marks = []
+            marks = [_sidecars([row for row in rows if row["content"] == c.CONTENT_SIDECAR])]
+            rows = [row for row in rows if row["content"] != c.CONTENT_SIDECAR]
             if rows:
+                reader = task.readers[rows[0]["format"]]
                 blobs = _sized(rows, task.stores.get_many([row["path"] for row in rows]))
-                decoded, counts, errors = decode_files(blobs, task.readers[rows[0]["format"]].manifest_columns)
-                live = [_live_files(rows, part) for part in decoded]
+                decoded, counts, errors = decode_files(blobs, reader.manifest_columns)
+                live = [_live_files(rows, part, reader) for part in decoded]
                 _check_counts(rows, counts, live, errors)
-                marks = [_without(errors, table, table["owner"].to_numpy()) for table in live]
+                marks += [_without(errors, table, table["owner"].to_numpy()) for table in live]
                 marks.append(_manifests_themselves(rows, errors))
                 notes += _notes(rows, errors, "path")
-                if task.cache and (note := task.cache.manifests(rows, marks)):
+                if task.cache and not reader.by_name and (note := task.cache.manifests(rows, marks)):
                     notes.append((0, note))
             yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
 
@@ -120,23 +124,63 @@ def _sized(rows: list[Row], blobs: list[bytes | Exception]) -> list[bytes | Exce
     ]
 
 
-def _manifests(rows: list[Row], part: Decoded) -> pa.Table:
+def _manifests(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:
     table, owner = part.table, part.owner
-    added, existing, deleted = (_column(table, n, pa.int64(), None) for n in ("added", "existing", "deleted"))
-    live = pc.add(added, existing)
-    return pa.table(
+    # A format whose lists count only added and deleted files has no existing ones.
+    existing = _column(table, "existing", pa.int64(), 0 if reader.keeps_deleted else None)
+    live = pc.add(_column(table, "added", pa.int64(), None), existing)
+    entries = pc.add(live, _column(table, "deleted", pa.int64(), None))
+    paths = _column(table, "path", pa.string(), None)
+    found = pa.table(
         {
-            c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
-            "format": _take(rows, "format", pa.string(), owner),
-            "soft": _take(rows, "soft", pa.bool_(), owner),
-            "path": canonical_column(_column(table, "path", pa.string(), None)),
+            **_carried(rows, owner),
+            "path": _beside(rows, owner, paths) if reader.by_name else canonical_column(paths),
             "length": _column(table, "length", pa.int64(), None),
-            "rows": pc.add(live, deleted),
-            "live": live,
+            "rows": entries,
+            "live": entries if reader.keeps_deleted else live,
             "content": _column(table, "content", pa.int32(), 0),
             "owner": pa.array(owner),
         }
     )
+    if "extra" not in table.column_names:
+        return found
+    names, places = _flattened(table["extra"])
+    owner = owner[places]
+    blank = pa.nulls(len(names), pa.int64())
+    beside = pa.table(
+        {
+            **_carried(rows, owner),
+            "path": _beside(rows, owner, names),
+            "length": blank,
+            "rows": pa.repeat(pa.scalar(0, pa.int64()), len(names)),
+            "live": pa.repeat(pa.scalar(0, pa.int64()), len(names)),
+            "content": pa.repeat(pa.scalar(c.CONTENT_SIDECAR, pa.int32()), len(names)),
+            "owner": pa.array(owner),
+        }
+    )
+    return pa.concat_tables([found, beside])
+
+
+def _carried(rows: list[Row], owner: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """What a manifest inherits from the list that names it."""
+    return {
+        c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
+        "format": _take(rows, "format", pa.string(), owner),
+        "soft": _take(rows, "soft", pa.bool_(), owner),
+        c.HOME: _take(rows, c.HOME, pa.string(), owner),
+    }
+
+
+def _beside(rows: list[Row], owner: NDArray[np.int64], names: pa.Array) -> pa.Array:
+    """The addresses of files that a list names by bare name: they lie in its own directory."""
+    directories = pa.array([canonical(row["uri"]).rpartition("/")[0] + "/" for row in rows], pa.string())
+    return pc.binary_join_element_wise(directories.take(pa.array(owner)), names, "")
+
+
+def _flattened(lists: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """The members of a column of lists, and the row that each came from."""
+    whole = lists.combine_chunks()
+    return pc.list_flatten(whole).cast(pa.string()), pc.list_parent_indices(whole).to_numpy().astype(np.int64)
 
 
 def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> None:
@@ -160,8 +204,10 @@ def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> Non
                 )
 
 
-def _live_files(rows: list[Row], part: Decoded) -> pa.Table:
-    alive = pc.less(part.table["status"], LIVE_STATUS).to_numpy()
+def _live_files(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:
+    if reader.by_name:
+        return _named_files(rows, part)
+    alive = pc.less(part.table["status"], DELETED).to_numpy()
     table, owner = part.table.filter(pa.array(alive)), part.owner[alive]
     is_data = pc.equal(_column(table, "content", pa.int32(), 0), 0)
     kinds = pc.if_else(is_data, KIND_CODES[Kind.DATA], KIND_CODES[Kind.DELETE]).cast(pa.int32())
@@ -169,11 +215,38 @@ def _live_files(rows: list[Row], part: Decoded) -> pa.Table:
     return _marked(rows, keys, kinds, owner)
 
 
+def _named_files(rows: list[Row], part: Decoded) -> pa.Table:
+    """Every file that an entry names, added or deleted, and the files that belong to it.
+
+    A deleted entry's file is still needed by the snapshots before it; that they are gone is for expiry to find out.
+    """
+    table, owner = part.table, part.owner
+    names = _column(table, "path", pa.string(), None)
+    members = [_entries(rows, names, owner)]
+    if "extra" in table.column_names:
+        extra, places = _flattened(table["extra"])
+        # They count for nothing: the list recorded the number of entries, not of files.
+        members.append(_entries(rows, extra, owner[places]).append_column("beside", pa.repeat(True, len(extra))))
+    return pa.concat_tables(members, promote_options="default")
+
+
+def _entries(rows: list[Row], names: pa.Array, owner: NDArray[np.int64]) -> pa.Table:
+    codes = [KIND_CODES[Kind.INDEX if row["content"] == c.CONTENT_INDEX else Kind.DATA] for row in rows]
+    kinds = pa.array(codes, pa.int32()).take(pa.array(owner))
+    homes = _take(rows, c.HOME, pa.string(), owner)
+    return _marked(rows, pc.binary_join_element_wise(homes, names, ""), kinds, owner)
+
+
 def _manifests_themselves(rows: list[Row], errors: Errors) -> pa.Table:
-    whole = np.array([index for index in range(len(rows)) if index not in errors], np.int64)
-    keys = _take(rows, "path", pa.string(), whole)
+    whole = [(index, row) for index, row in enumerate(rows) if index not in errors]
+    keys = pa.array([match_key(row["path"], row[c.HOME]) for _, row in whole], pa.string())
     kinds = pa.repeat(pa.scalar(KIND_CODES[Kind.MANIFEST], pa.int32()), len(whole))
-    return _marked(rows, keys, kinds, whole)
+    return _marked(rows, keys, kinds, np.array([index for index, _ in whole], np.int64))
+
+
+def _sidecars(rows: list[Row]) -> pa.Table:
+    """Files beside manifests, which are kept with them and never opened."""
+    return _manifests_themselves(rows, {})
 
 
 def _marked(rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.int64]) -> pa.Table:
@@ -194,7 +267,8 @@ def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Tabl
     nameless = np.zeros(len(rows), np.int64)
     for table in live:
         owner = table["owner"].to_numpy()
-        alive += np.bincount(owner, minlength=len(rows))
+        entries = owner[pc.is_null(table["beside"]).to_numpy()] if "beside" in table.column_names else owner
+        alive += np.bincount(entries, minlength=len(rows))
         nameless += np.bincount(owner[pc.is_null(table[c.KEY]).to_numpy()], minlength=len(rows))
     for index, row in enumerate(rows):
         if index in errors:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.model.ports import Shard
-from lakewarden.model.roots import Root
+from lakewarden.model.roots import BY_NAME, Root
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import LIST_CACHE, MANIFEST_CACHE
@@ -25,6 +25,7 @@ from lakewarden.pipeline.names import KIND_CODES
 from lakewarden.pipeline.parts import PartTask, judge_and_write
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.verdicts import STREAMING
+from lakewarden.pipeline.wanted import Wanted
 
 FEW_ROOTS = 64
 
@@ -42,25 +43,25 @@ def listing(spark: SparkSession, shards: list[Shard], read: ReadTask) -> DataFra
     return local(spark, shards_table(shards)).mapInArrow(list_shards(read.stores), ddl(c.LISTED))
 
 
-def reached(spark: SparkSession, lists: pa.Table, named: pa.Table, read: ReadTask, cached: Cached) -> DataFrame:
-    """MARKS: one row per reason to keep a file. `lists` is LISTS, `named` is MARKS that metadata itself names."""
-    marks = local(spark, named)
-    if lists.num_rows:
-        marks = marks.unionByName(files_of(spark, manifests_of(spark, lists, read, cached), read, cached))
+def reached(spark: SparkSession, wanted: Wanted, read: ReadTask, cached: Cached) -> DataFrame:
+    """MARKS: one row per reason to keep a file."""
+    marks = local(spark, wanted.named)
+    if wanted.lists.num_rows or wanted.manifests.num_rows:
+        marks = marks.unionByName(files_of(spark, manifests_of(spark, wanted, read, cached), read, cached))
     return marks
 
 
-def manifests_of(spark: SparkSession, lists: pa.Table, read: ReadTask, cached: Cached) -> DataFrame:
+def manifests_of(spark: SparkSession, wanted: Wanted, read: ReadTask, cached: Cached) -> DataFrame:
     """MANIFESTS: each manifest once, needed for certain if any list that is not soft names it."""
-    wanted = local(spark, lists)
-    unread = wanted
-    parts = []
+    lists = local(spark, wanted.lists)
+    unread = lists
+    parts = [local(spark, wanted.manifests)] if wanted.manifests.num_rows else []
     if cached.lists:
         known = stored(spark, cached.lists, LIST_CACHE, read)
-        parts.append(wanted.drop("data_files", "delete_files").join(known, "uri").select(*c.MANIFESTS.names))
-        unread = wanted.join(known.select("uri").distinct(), "uri", "left_anti").select(*c.LISTS.names)
+        parts.append(lists.drop("data_files", "delete_files").join(known, "uri").select(*c.MANIFESTS.names))
+        unread = lists.join(known.select("uri").distinct(), "uri", "left_anti").select(*c.LISTS.names)
     parts.append(unread.mapInArrow(read_lists(read), ddl(c.MANIFESTS)))
-    keys = ["path", "length", "rows", "live", "content", c.TABLE, "format"]
+    keys = ["path", "length", "rows", "live", "content", c.TABLE, "format", c.HOME]
     return _union(parts).groupBy(*keys).agg(F.min("soft").alias("soft")).select(*c.MANIFESTS.names)
 
 
@@ -82,20 +83,29 @@ def facts(listed: DataFrame, marks: DataFrame, part: PartTask) -> pa.Table:
     """Join, judge and write: FACTS comes back, PLAN_ROWS lie in the plan's directory."""
     if len(part.prefixes) <= FEW_ROOTS:
         # Most of a fleet's live files lie outside the few roots that a narrow selection sweeps.
-        under = F.col(c.KEY).startswith(NOTE)
+        under = F.col(c.KEY).startswith(NOTE) | F.col(c.KEY).startswith(BY_NAME)
         for prefix in part.prefixes:
             under = under | F.col(c.KEY).startswith(prefix)
         marks = marks.where(under)
     needed = marks.groupBy(c.KEY).agg(
         F.min(c.TABLE).alias(c.TABLE), F.min(c.KIND).alias(c.KIND), F.bit_or(c.MARK).alias(c.MARK)
     )
-    joined = listed.join(needed, c.KEY, "full_outer")
+    joined = _by_name(listed, needed, part.homes) if part.homes else listed.join(needed, c.KEY, "full_outer")
     live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
     # A live row is only counted, so its name does not have to travel any further.
     counted = [
         F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names
     ]
     return joined.select(*counted).mapInArrow(judge_and_write(part), ddl(c.FACTS)).toArrow()
+
+
+def _by_name(listed: DataFrame, needed: DataFrame, homes: Mapping[int, str]) -> DataFrame:
+    """The join where some roots' files are compared by bare name: the listed address stays the key."""
+    home = F.element_at(F.create_map(*(F.lit(part) for item in homes.items() for part in item)), F.col(c.ROOT))
+    name = F.regexp_replace(F.col(c.KEY), "^.*/", "")
+    listed = listed.withColumn("match", F.coalesce(F.concat(home, name), F.col(c.KEY)))
+    found = listed.join(needed.withColumnRenamed(c.KEY, "match"), "match", "full_outer")
+    return found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")
 
 
 def stored(spark: SparkSession, uris: Sequence[str], schema: pa.Schema, read: ReadTask) -> DataFrame:
@@ -138,6 +148,7 @@ def writer_files(spark: SparkSession, parts: Sequence[str], read: ReadTask, numb
         unknown.alias("rows"),
         unknown.alias("live"),
         F.lit(0).alias("content"),
+        F.lit(None).cast("string").alias(c.HOME),
     )
     return manifests.mapInArrow(read_manifests(replace(read, cache=None)), ddl(c.MARKS))
 

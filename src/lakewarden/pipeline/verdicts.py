@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,29 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.model.ports import Heartbeat
+from lakewarden.model.ports import FileNames, Heartbeat
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import KIND_CODES, KINDS, file_names
 
-# A hidden segment, unless it is a partition directory (`_day=3/`). A file's own name is never one.
-HIDDEN = r"(^|/)(\.[^/]*|_[^/=]*)/|(^|/)[._][^/]*$"
-# What Iceberg writes: data, deletes, vectors, statistics, manifests, metadata.
-WRITTEN = r"\.(parquet|orc|avro|puffin|stats|metadata\.json|metadata\.json\.gz)$"
-# Names that a later commit may use again: their bytes, not their name, say what they are.
-REUSED = r"^(version-hint\.text|v\d+(\.gz)?\.metadata\.json(\.gz)?)$"
 STREAMING = "an uncommitted file of a streaming writer"
 METADATA_JSON = r"\.metadata\.json(\.gz)?$"
-FOREIGN = {"delta": r"(^|/)_delta_log/", "hudi": r"(^|/)\.hoodie/", "paimon": r"(^|/)snapshot/(LATEST|EARLIEST)$"}
-
-_KIND_RULES = (
-    (Kind.METADATA, r"(\.metadata\.json(\.gz)?|version-hint\.text)$"),
-    (Kind.MANIFEST_LIST, r"(^|/)snap-[^/]*\.avro$"),
-    (Kind.MANIFEST, r"(^|/)metadata/[^/]*\.avro$"),
-    (Kind.STATISTICS, r"(\.stats|(^|/)metadata/[^/]*\.puffin|partition-stats[^/]*)$"),
-    (Kind.DELETE, r"(-deletes\.(parquet|orc|avro)|\.puffin)$"),
-    (Kind.DATA, r"\.(parquet|orc|avro)$"),
-)
 
 
 @dataclass(frozen=True)
@@ -47,7 +31,8 @@ class Ownership:
 class Rules:
     """Everything a verdict depends on besides the row itself.
 
-    `cutoffs` are instants in epoch microseconds by table: a file must be older than its table's.
+    `cutoffs` are instants in epoch microseconds by table: a file must be older than its table's. `formats` has each
+    table's format as its number in `names`.
     """
 
     owners: dict[int, tuple[Ownership, ...]]
@@ -56,6 +41,25 @@ class Rules:
     confirm: tuple[bool, ...]
     writer_prefixes: dict[int, tuple[str, ...]] = field(default_factory=dict)
     heartbeats: Sequence[Heartbeat] = ()
+    names: tuple[FileNames, ...] = ()
+    formats: tuple[int, ...] = ()
+
+    def formats_of_roots(self, roots: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Each root's format, as its number in `names`. A root with tables of two formats is never swept."""
+        found, places = np.unique(roots, return_inverse=True)
+        formats = [self.formats[self.owners[int(root)][0].table_id] for root in found]
+        return np.array(formats, np.int32)[places]
+
+    def matching(
+        self, pattern: Callable[[FileNames], str | None], table_ids: NDArray[np.int32], paths: pa.Array
+    ) -> pa.Array:
+        """Which paths match their own format's pattern."""
+        found = np.zeros(len(paths), bool)
+        formats = np.array(self.formats, np.int32)[table_ids]
+        for number, names in enumerate(self.names):
+            if (regex := pattern(names)) is not None and (mine := formats == number).any():
+                found |= mine & pc.match_substring_regex(paths, regex).to_numpy(zero_copy_only=False)
+        return pa.array(found)
 
 
 def judge(rows: pa.Table, rules: Rules) -> pa.Table:
@@ -79,7 +83,7 @@ def judge(rows: pa.Table, rules: Rules) -> pa.Table:
             c.TABLE: pa.array(table_ids, pa.int32()),
             "verdict": verdict,
             "reason": reason,
-            c.KIND: kinds_of(relative),
+            c.KIND: kinds_of(relative, rules, table_ids),
             c.SIZE: rows[c.SIZE],
             c.MODIFIED: rows[c.MODIFIED],
             c.ETAG: rows[c.ETAG],
@@ -101,13 +105,14 @@ def _reasons(
     modified = rows[c.MODIFIED].combine_chunks().cast(pa.int64())
     cutoffs = pa.array(np.array(rules.cutoffs, np.int64)[table_ids])
     flagged = rows[c.FLAG].combine_chunks()
+    written = rules.matching(lambda n: n.written, table_ids, relative)
     reasons = [
         (Verdict.LIVE, "a snapshot reaches it", _has(mark, c.MARK_LIVE)),
         (Verdict.PENDING, "an expiry released it; physical deletion will take it", _has(mark, c.MARK_PENDING)),
         (Verdict.PROTECTED, "not an ordinary file", pc.is_valid(flagged)),
-        (Verdict.PROTECTED, "hidden name", pc.match_substring_regex(relative, HIDDEN)),
-        (Verdict.PROTECTED, "a name that may be used again", pc.match_substring_regex(names, REUSED)),
-        (Verdict.PROTECTED, "not a file that the format writes", pc.invert(pc.match_substring_regex(names, WRITTEN))),
+        (Verdict.PROTECTED, "hidden name", rules.matching(lambda n: n.hidden, table_ids, relative)),
+        (Verdict.PROTECTED, "a name that may be used again", rules.matching(lambda n: n.reused, table_ids, relative)),
+        (Verdict.PROTECTED, "not a file that the format writes", pc.invert(written)),
     ]
     for table_id, prefixes in rules.writer_prefixes.items():
         for prefix in prefixes:
@@ -151,11 +156,14 @@ def _owners(rows: pa.Table, rules: Rules) -> tuple[NDArray[np.int32], pa.Array]:
     return table_ids, pa.concat_arrays(names) if names else keys
 
 
-def kinds_of(relative: pa.Array) -> pa.Array:
+def kinds_of(relative: pa.Array, rules: Rules, table_ids: NDArray[np.int32]) -> pa.Array:
     """The kind of each file, by its name below its table's directory."""
     kinds = pa.repeat(str(Kind.OTHER), len(relative))
-    for kind, pattern in reversed(_KIND_RULES):
-        kinds = pc.if_else(pc.match_substring_regex(relative, pattern), str(kind), kinds)
+    formats = np.array(rules.formats, np.int32)[table_ids]
+    for number, names in enumerate(rules.names):
+        mine = pa.array(formats == number)
+        for kind, pattern in reversed(names.kinds):
+            kinds = pc.if_else(pc.and_(mine, pc.match_substring_regex(relative, pattern)), str(kind), kinds)
     return kinds
 
 

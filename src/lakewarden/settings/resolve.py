@@ -58,7 +58,7 @@ def resolve(
             key = name.rpartition(".")[2]
             _narrow(found, {key: getattr(given, key)}, f"table property {name}", warnings)
             warnings += without_effect(scope.section, given)
-        _check_grace(found, identifier, short_grace_allowed)
+        _check_floors(found, identifier, short_grace_allowed)
     except ConfigError as error:
         return PolicyInEffect(_values(found), found, error.refusal(), tuple(warnings))
     return PolicyInEffect(_values(found), found, None, tuple(warnings))
@@ -110,14 +110,19 @@ def _from_properties(section: str, properties: Mapping[str, str]) -> Iterable[tu
 _HINT = "Correct or remove the table property; until then this table is left alone and the others go on."
 
 
-def _check_grace(found: Mapping[str, Provenance], identifier: str, allowed: bool) -> None:
-    grace = found.get("grace_period_hours")
-    if grace is None or allowed or grace.value * 3600 >= FLOORS.grace.total_seconds():
-        return
-    raise UnsafeGraceError(
-        f"grace_period_hours = {grace.value} for {identifier} (from {grace.source}) is below the floor of "
-        f"{int(FLOORS.grace.total_seconds() // 3600)}; nothing of this table is touched"
-    )
+def _check_floors(found: Mapping[str, Provenance], identifier: str, allowed: bool) -> None:
+    for key, floor in _FLOORS.items():
+        given = found.get(key)
+        if given is None or allowed or given.value * 3600 >= floor.total_seconds():
+            continue
+        raise UnsafeGraceError(
+            f"{key} = {given.value} for {identifier} (from {given.source}) is below the floor of "
+            f"{int(floor.total_seconds() // 3600)}; nothing of this table is touched",
+            hint=f"Raise {key}, or name each table with --unsafe-short-grace TABLE_UUID.",
+        )
+
+
+_FLOORS = {"grace_period_hours": FLOORS.grace, "visibility_delay_hours": FLOORS.visibility}
 
 
 def _values(found: Mapping[str, Provenance]) -> dict[str, Any]:

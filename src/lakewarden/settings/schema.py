@@ -15,7 +15,10 @@ from lakewarden.settings.sections import (
     CatalogSection,
     JobSection,
     OrphanCleanup,
+    PartitionExpiry,
+    PhysicalDeletion,
     Section,
+    SnapshotExpiry,
     Spark,
     State,
     Worker,
@@ -27,9 +30,9 @@ class Jobs(Section):
     """One section a job, each of them optional: what an override may hold."""
 
     orphan_cleanup: OrphanCleanup = Field(default_factory=OrphanCleanup)
-    snapshot_expiry: JobSection = Field(default_factory=JobSection)
-    physical_deletion: JobSection = Field(default_factory=JobSection)
-    partition_expiry: JobSection = Field(default_factory=JobSection)
+    snapshot_expiry: SnapshotExpiry = Field(default_factory=SnapshotExpiry)
+    physical_deletion: PhysicalDeletion = Field(default_factory=PhysicalDeletion)
+    partition_expiry: PartitionExpiry = Field(default_factory=PartitionExpiry)
     tier_handoff: JobSection = Field(default_factory=JobSection)
     compaction: JobSection = Field(default_factory=JobSection)
     manifest_rewrite: JobSection = Field(default_factory=JobSection)

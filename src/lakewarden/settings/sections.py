@@ -6,8 +6,9 @@ import re
 import socket
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from lakewarden.model.policy import FLOORS, Job
 from lakewarden.model.redaction import redact
@@ -147,9 +148,67 @@ class OrphanCleanup(JobSection):
         return self.grace_period_hours * 3600 < FLOORS.grace.total_seconds()
 
 
-SECTIONS: dict[str, type[JobSection]] = {
-    job.section: OrphanCleanup if job is Job.ORPHAN_CLEANUP else JobSection for job in Job
+class SnapshotExpiry(JobSection):
+    """Keys without a value leave the matter to the table's own options."""
+
+    cron: str | None = "0 0 * * *"
+    retain_min: int | None = Field(default=None, ge=1)
+    retain_max: int | None = Field(default=None, ge=1)
+    retain_hours: float | None = Field(default=None, ge=0, le=24 * 3650)
+    max_expire: int | None = Field(default=None, ge=1)
+    age_rule: Literal["successor", "own"] = "successor"
+    keep: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _some_are_left(self) -> SnapshotExpiry:
+        if self.retain_min is not None and self.retain_max is not None and self.retain_max < self.retain_min:
+            raise ValueError(f"has retain_max = {self.retain_max} below retain_min = {self.retain_min}")
+        return self
+
+
+class PhysicalDeletion(JobSection):
+    cron: str | None = "0 4 * * *"
+    visibility_delay_hours: float = Field(default=24, ge=0, le=24 * 3650)
+    batch_size: int = Field(default=1000, ge=1, le=100_000)
+    max_concurrent_deletions: int = Field(default=10, ge=1, le=1000)
+    rate_limit_ms: int = Field(default=100, ge=0, le=60_000)
+    delete_mode: Literal["remove", "quarantine"] = "remove"
+    quarantine_days: int = Field(default=7, ge=1, le=3650)
+    require_cold_copy: bool = False
+
+    def below_floor(self) -> bool:
+        return self.visibility_delay_hours * 3600 < FLOORS.visibility.total_seconds()
+
+
+class PartitionExpiry(JobSection):
+    """Keys without a value leave the matter to the table's own options."""
+
+    cron: str | None = "30 0 * * *"
+    expiration_hours: float | None = Field(default=None, ge=1, le=24 * 36500)
+    strategy: Literal["values-time", "update-time"] | None = None
+    timestamp_formatter: str | None = Field(default=None, min_length=1)
+    timestamp_pattern: str | None = Field(default=None, min_length=1)
+    max_partitions: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    time_zone: str = "UTC"
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, text: str) -> str:
+        try:
+            ZoneInfo(text)
+        except (KeyError, ValueError, OSError):  # unknown; not a name at all; a directory of names
+            raise ValueError('is not a time zone; write a name such as "UTC" or "Europe/Berlin"') from None
+        return text
+
+
+_TYPED: dict[Job, type[JobSection]] = {
+    Job.ORPHAN_CLEANUP: OrphanCleanup,
+    Job.SNAPSHOT_EXPIRY: SnapshotExpiry,
+    Job.PHYSICAL_DELETION: PhysicalDeletion,
+    Job.PARTITION_EXPIRY: PartitionExpiry,
 }
+SECTIONS: dict[str, type[JobSection]] = {job.section: _TYPED.get(job, JobSection) for job in Job}
 
 
 def without_effect(section: str, given: JobSection) -> list[str]:

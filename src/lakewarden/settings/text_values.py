@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -12,7 +13,7 @@ _TRUTH = {"true": True, "false": False}
 
 def typed(text: str, model: type[BaseModel] | None, key: str) -> Any:
     """The text as a value of the key's type; what does not fit stays text, for validation to name."""
-    annotation = model.model_fields[key].annotation if model and key in model.model_fields else None
+    annotation = _said(model.model_fields[key].annotation) if model and key in model.model_fields else None
     text = text.strip()
     if annotation is bool:
         return _TRUTH.get(text.lower(), text)
@@ -27,3 +28,9 @@ def typed(text: str, model: type[BaseModel] | None, key: str) -> Any:
         except ValueError:
             return text
     return text
+
+
+def _said(annotation: Any) -> Any:
+    """The type of a value that is there: `int` for `int | None`."""
+    parts = [part for part in get_args(annotation) if part is not NoneType]
+    return parts[0] if len(parts) == 1 and NoneType in get_args(annotation) else annotation

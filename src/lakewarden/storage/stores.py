@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakewarden.model.errors import ConfigError, StoreUnavailableError
-from lakewarden.model.ports import Stat
+from lakewarden.model.ports import Directory, Stat
 from lakewarden.model.uri import FileUri
+from lakewarden.storage.entries import entries_of
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.store import Store, unavailable
@@ -73,6 +74,10 @@ class Stores:
 
     def head(self, uri: str) -> Stat | None:
         return self.at(uri).head(FileUri.parse(uri).key)
+
+    def entries(self, prefix: str) -> Directory:
+        """What lies directly in a directory; empty if it is not there. StoreUnavailableError for everything else."""
+        return entries_of(self.at(prefix), FileUri.parse(FileUri.parse(prefix).as_prefix()).key)
 
     def put(self, uri: str, data: bytes) -> None:
         self.at(uri).put(FileUri.parse(uri).key, data)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from lakewarden.formats.iceberg.catalog import IcebergCatalog, Vend
 from lakewarden.formats.iceberg.reading import IcebergReader
-from lakewarden.model.ports import Catalog, Reader
+from lakewarden.model.ports import Catalog, Files, Reader
 
 
-def open_catalog(name: str, properties: Mapping[str, str], read: Callable[[str], bytes], vend: Vend) -> Catalog:
-    return IcebergCatalog(name, properties, read, vend)
+def open_catalog(name: str, properties: Mapping[str, str], files: Files, vend: Vend) -> Catalog:
+    return IcebergCatalog(name, properties, files.get, vend)
 
 
 def reader() -> Reader:

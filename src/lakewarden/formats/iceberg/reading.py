@@ -7,7 +7,9 @@ from datetime import datetime
 
 from lakewarden.formats.iceberg.strangers import FileReads, Recogniser
 from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.ports import FileNames
 from lakewarden.model.table import TableState
+from lakewarden.model.verdict import Kind
 
 # Column of ours -> the names the format has used for it. The first that the file has is taken.
 LIST_FIELDS = {
@@ -23,6 +25,23 @@ MANIFEST_FIELDS = {
     "status": ("status",),
     "content": ("data_file.content",),
 }
+# What Iceberg writes: data, deletes, vectors, statistics, manifests, metadata.
+NAMES = FileNames(
+    written=r"\.(parquet|orc|avro|puffin|stats|metadata\.json|metadata\.json\.gz)$",
+    # A hidden segment, unless it is a partition directory (`_day=3/`). A file's own name is never one.
+    hidden=r"(^|/)(\.[^/]*|_[^/=]*)/|(^|/)[._][^/]*$",
+    # Names that a later commit may use again: their bytes, not their name, say what they are.
+    reused=r"(^|/)(version-hint\.text|v\d+(\.gz)?\.metadata\.json(\.gz)?)$",
+    kinds=(
+        (Kind.METADATA, r"(\.metadata\.json(\.gz)?|version-hint\.text)$"),
+        (Kind.MANIFEST_LIST, r"(^|/)snap-[^/]*\.avro$"),
+        (Kind.MANIFEST, r"(^|/)metadata/[^/]*\.avro$"),
+        (Kind.STATISTICS, r"(\.stats|(^|/)metadata/[^/]*\.puffin|partition-stats[^/]*)$"),
+        (Kind.DELETE, r"(-deletes\.(parquet|orc|avro)|\.puffin)$"),
+        (Kind.DATA, r"\.(parquet|orc|avro)$"),
+    ),
+    foreign={"delta": r"(^|/)_delta_log/", "hudi": r"(^|/)\.hoodie/", "paimon": r"(^|/)snapshot/(LATEST|EARLIEST)$"},
+)
 REQUIRED = frozenset({"path", "length", "status"})
 
 
@@ -30,6 +49,9 @@ class IcebergReader:
     """The Avro side of the format, carried to executors."""
 
     format = "iceberg"
+    names = NAMES
+    by_name = False
+    keeps_deleted = False
 
     def recogniser(
         self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]

@@ -83,6 +83,22 @@ class Schema:
     options: Mapping[str, str]
     time_ms: int = 0
 
+    @staticmethod
+    def parse(data: bytes, uri: str) -> Schema:
+        """A schema file. Raises UnreadableMetadataError for anything else; unknown fields are no error."""
+        document = parse_json(data, uri)
+        try:
+            return Schema(
+                id=_number(document["id"]),
+                fields=tuple(dict(field) for field in document["fields"]),
+                partition_keys=tuple(str(key) for key in document.get("partitionKeys") or ()),
+                primary_keys=tuple(str(key) for key in document.get("primaryKeys") or ()),
+                options={str(key): str(value) for key, value in (document.get("options") or {}).items()},
+                time_ms=_number(document.get("timeMillis") or 0),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UnreadableMetadataError(f"{uri} is not a schema file ({type(error).__name__}: {error})") from error
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -108,11 +124,13 @@ class PaimonTable:
     """One table as one moment shows it: the main branch first. `location` is its address, ending in a slash.
 
     `fingerprint` changes when any snapshot, tag, branch, changelog, consumer or schema file is added, removed or replaced.
+    `first_schema` is main's oldest schema file: it tells a table from one that was created later in the same place.
     """
 
     location: str
     branches: tuple[Branch, ...]
     fingerprint: str
+    first_schema: bytes = b""
 
     @property
     def main(self) -> Branch:
