@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from glob import escape
@@ -14,9 +14,9 @@ from lakewarden.model.errors import NotFoundError, UnsafeGraceError
 from lakewarden.model.policy import Job, job_named
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
-from lakewarden.model.verdict import Verdict
 
 if TYPE_CHECKING:
+    from lakewarden.jobs.planning import Request
     from lakewarden.jobs.rooms import Rooms
     from lakewarden.ledger.database import Ledger
     from lakewarden.settings import Settings
@@ -73,11 +73,11 @@ class Warden:
         progress: Progress | None = None,
     ) -> PlanResult:
         """Decide, and write it down. Changes nothing."""
-        from lakewarden.jobs import orphans
         from lakewarden.jobs.planfiles import plan_directory
+        from lakewarden.jobs.planning import Request
 
         name = job_named(job)
-        if self._settings.orphan_cleanup.below_floor() and not unsafe_short_grace:
+        if name is Job.ORPHAN_CLEANUP and self._settings.orphan_cleanup.below_floor() and not unsafe_short_grace:
             raise UnsafeGraceError(
                 f"orphan_cleanup.grace_period_hours = {self._settings.orphan_cleanup.grace_period_hours} is below the "
                 "floor of 24: files of writers that have not committed yet would be deleted; nothing was planned"
@@ -85,10 +85,8 @@ class Warden:
         rooms = self._rooms
         stamp = f"{rooms.clock.now():%Y%m%dT%H%M%SZ}-{name}-{rooms.new_id()}"
         directory = plan_directory(out) if out else f"{rooms.state}plans/{stamp}/"
-        request = orphans.Request(
-            actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace)
-        )
-        return orphans.plan(rooms, request, progress or _quiet)
+        request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
+        return _planner(name)(rooms, request, progress or _quiet)
 
     def apply(
         self,
@@ -130,7 +128,7 @@ class Warden:
     def _planned(self, result: PlanResult, status: RunStatus, actor: Actor) -> RunResult:
         """A run that ended with its plan, recorded like any other."""
         run_id = self._rooms.new_id()
-        kept = {n: t["files"] for n, t in result.plan.totals()["verdicts"].items() if n != Verdict.ORPHAN}
+        kept = {n: t["files"] for n, t in result.plan.totals()["verdicts"].items() if n != result.plan.changing}
         outcome = RunResult(
             run_id=run_id,
             plan_id=result.plan.plan_id,
@@ -258,6 +256,17 @@ class Warden:
 
     def close(self) -> None:
         self._parts.close()
+
+
+def _planner(job: Job) -> Callable[[Rooms, Request, Progress], PlanResult]:
+    """The job's own plan. Loaded when asked for: most commands need none of them."""
+    if job is Job.SNAPSHOT_EXPIRY:
+        from lakewarden.jobs.expiry import plan
+    elif job is Job.PHYSICAL_DELETION:
+        from lakewarden.jobs.deletion import plan
+    else:
+        from lakewarden.jobs.orphans import plan
+    return plan
 
 
 def _run_json(run: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError
+from lakewarden.model.expiry import Expirer
 from lakewarden.model.ports import Catalog, Reader
 from lakewarden.model.uri import FileUri
 from lakewarden.settings import Settings, load_settings
@@ -59,6 +60,7 @@ class Wiring:
         return Rooms(
             catalogs=tuple(self._catalogs()),
             readers=readers({section.format for section in self._settings.catalogs.values()}),
+            expirers=expirers({name: section.format for name, section in self._settings.catalogs.items()}, self.stores),
             stores=self.stores,
             ledger=self.ledger,
             leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
@@ -138,6 +140,12 @@ def store_options(properties: Mapping[str, object]) -> dict[str, str]:
 
 def readers(formats: set[str]) -> dict[str, Reader]:
     return {name: _format(name).reader() for name in formats}
+
+
+def expirers(formats: Mapping[str, str], stores: Stores) -> dict[str, Expirer]:
+    """How the tables of each catalog are expired, where their format can be."""
+    found = {name: getattr(_format(kind), "expirer", None) for name, kind in formats.items()}
+    return {name: make(stores) for name, make in found.items() if make is not None}
 
 
 def _format(name: str):  # type: ignore[no-untyped-def]

@@ -1,3 +1,5 @@
+import java.time.LocalDate;
+import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -8,6 +10,7 @@ import org.apache.paimon.Snapshot;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
@@ -20,8 +23,12 @@ import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
+import org.apache.paimon.table.source.DataTableBatchScan;
 import org.apache.paimon.table.source.ReadBuilderImpl;
 import org.apache.paimon.table.source.ScanMode;
+import org.apache.paimon.table.source.snapshot.SnapshotReader;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypeRoot;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.CloseableIterator;
@@ -51,6 +58,15 @@ public class Peer {
         return read(table, new ReadBuilderImpl(table).newScan().plan().splits(), false);
     }
 
+    /** As rows, for a tag of a branch: Java's own scan looks for every tag in main, whatever the branch. */
+    public String rowsOfTag(String location, String branch, String tag) throws Exception {
+        FileStoreTable table = open(location, branch, "{}");
+        Snapshot snapshot = table.tagManager().getOrThrow(tag).trimToSnapshot();
+        // The reader of a batch scan: it knows that readers of deletion vectors skip what no compaction has seen.
+        SnapshotReader reader = ((DataTableBatchScan) table.newScan()).snapshotReader();
+        return read(table, reader.withMode(ScanMode.ALL).withSnapshot(snapshot).read().splits(), false);
+    }
+
     /** What one commit changed, [[kind, value, …], …]: its changelog files, or its new files where it has none. */
     public String changes(String location, String branch, long id) throws Exception {
         FileStoreTable table = open(location, branch, "{}");
@@ -76,8 +92,7 @@ public class Peer {
                 values.add(row.getRowKind().shortString());
             }
             for (int i = 0; i < getters.length; i++) {
-                Object value = getters[i].getFieldOrNull(row);
-                values.add(value == null || value instanceof Number ? value : value.toString());
+                values.add(plain(getters[i].getFieldOrNull(row), type.getTypeAt(i)));
             }
             rows.add(values);
         }
@@ -85,11 +100,24 @@ public class Peer {
         return JSON.writeValueAsString(rows);
     }
 
+    private Object plain(Object value, DataType type) {
+        if (value == null) {
+            return null;
+        }
+        if (type.getTypeRoot() == DataTypeRoot.DATE) {
+            return LocalDate.ofEpochDay(((Number) value).longValue()).toString();
+        }
+        if (value instanceof Timestamp) {
+            return DateTimeFormatter.ISO_LOCAL_DATE_TIME.format(((Timestamp) value).toLocalDateTime());
+        }
+        return value instanceof Number ? value : value.toString();
+    }
+
     /**
      * One commit of rows, [[kind, value as text, …], …].
      *
      * <p>A bucket below 0 leaves the choice to the table; a partition to overwrite may be null; `compact` ends with a full
-     * compaction of the buckets that were written, `places` names more of them: one row each, of which only partition and key matter.
+     * compaction of the buckets that were written.
      */
     public void write(
             String location, String branch, String options, String rows, int bucket, String overwrite, boolean compact,

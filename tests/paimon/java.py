@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaGateway, JavaObject
 from pyspark import SparkContext
 
 Row = tuple[Any, ...]
@@ -29,18 +29,20 @@ class Cleaned:
 
 
 def rows(location: Path, branch: str = "main", *, snapshot: int | None = None, tag: str | None = None) -> list[Row]:
-    """Every row of the branch's latest snapshot, or of that snapshot or tag; dates are days since 1970."""
+    """Every row of the branch's latest snapshot, or of that snapshot or tag; dates and times in ISO 8601."""
+    if tag is not None and branch != "main":
+        return _rows(_peer().rowsOfTag(str(location), branch, tag))
     options = {}
     if snapshot is not None:
         options["scan.snapshot-id"] = str(snapshot)
     if tag is not None:
         options["scan.tag-name"] = tag
-    return [tuple(row) for row in json.loads(_peer().rows(str(location), branch, json.dumps(options)))]
+    return _rows(_peer().rows(str(location), branch, json.dumps(options)))
 
 
 def changes(location: Path, snapshot: int, branch: str = "main") -> list[Row]:
     """The changelog of one snapshot or decoupled changelog, the kind first; its new rows where it has no changelog."""
-    return [tuple(row) for row in json.loads(_peer().changes(str(location), branch, snapshot))]
+    return _rows(_peer().changes(str(location), branch, snapshot))
 
 
 def write(
@@ -156,6 +158,10 @@ def expire_partitions(location: Path, options: Mapping[str, str], branch: str = 
     return dropped
 
 
+def _rows(document: str) -> list[Row]:
+    return [tuple(row) for row in json.loads(document)]
+
+
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
@@ -171,16 +177,16 @@ def _scratch() -> str:
 
 
 def _peer() -> JavaObject:
-    context = SparkContext._active_spark_context
-    if context is None:
+    gateway = SparkContext._gateway
+    if gateway is None:
         raise RuntimeError("Paimon's Java library lives in the tests' Spark session: ask for the `spark` fixture first")
-    return _compiled(context)
+    return _compiled(gateway)
 
 
 @cache
-def _compiled(context: SparkContext) -> JavaObject:
-    """Peer.java, compiled in that JVM by the compiler that Spark carries."""
-    jvm = context._jvm
+def _compiled(gateway: JavaGateway) -> JavaObject:
+    """Peer.java, compiled by the compiler that Spark carries: once a JVM, since py4j remembers methods by class name."""
+    jvm = gateway.jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     # The class loader of the JVM's own start does not see the jars that Spark added afterwards.
     compiler.setParentClassLoader(jvm.org.apache.paimon.options.Options().getClass().getClassLoader())
@@ -189,4 +195,4 @@ def _compiled(context: SparkContext) -> JavaObject:
     compiler.setTargetVersion(8)
     compiler.cook(SOURCE.read_text())
     constructor = compiler.getClassLoader().loadClass("Peer").getConstructors()[0]
-    return constructor.newInstance(context._gateway.new_array(jvm.java.lang.Object, 0))
+    return constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
-from lakewarden.model.plan import CHANGING, Plan, TablePlan, Tally, add_tallies
+from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
+from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanDiff, PlanResult
 from lakewarden.model.verdict import Verdict
 
 SMALL_FLEET = 5
 SHOWN_REFUSALS = 20
 SHOWN_TABLES = 50
+SHOWN_REASONS = 8
+
+NOT_FILES = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY)
+LABELS: Mapping[str, str] = {Job.SNAPSHOT_EXPIRY: "TO RELEASE"}
+CUTOFFS: Mapping[str, str] = {
+    Job.SNAPSHOT_EXPIRY: "files are only released: physical-deletion takes them later; ",
+    Job.PHYSICAL_DELETION: "files released after {} wait; ",
+    Job.PARTITION_EXPIRY: "files stay until their snapshots expire; ",
+}
 
 _KEPT = {
     Verdict.PENDING: "waiting for deletion",
@@ -31,31 +42,35 @@ def show_plan(screen: Screen, result: PlanResult, config: str | None = None) -> 
     command = f"lakewarden apply {shlex.quote(result.path)} --yes" + (
         f" --config {shlex.quote(config)}" if config else ""
     )
-    if to_delete(result.plan).files:
-        screen.line(f"Nothing has been deleted. To do exactly this: {command}", style="bold")
+    done, do = ("changed", "change") if result.plan.job in NOT_FILES else ("deleted", "delete")
+    if any(result.plan.totals()["changes"].values()):
+        screen.line(f"Nothing has been {done}. To do exactly this: {command}", style="bold")
     else:
-        screen.line("Nothing has been deleted, and this plan has nothing to delete.", style="bold")
+        screen.line(f"Nothing has been {done}, and this plan has nothing to {do}.", style="bold")
 
 
 def show_summary(screen: Screen, plan: Plan) -> None:
     screen.line(f"PLAN {plan.job}   plan {plan.plan_id}   observed {_instant(plan.created_at)}", style="bold")
-    screen.line(
-        f"  files modified after {_instant(plan.cutoff)} are kept; the plan expires {_instant(plan.expires_at)}"
-    )
+    kept = CUTOFFS.get(plan.job, "files modified after {} are kept; ").format(_instant(plan.cutoff))
+    screen.line(f"  {kept}the plan expires {_instant(plan.expires_at)}")
     _show_refusals(screen, plan)
     planned = [table for table in plan.tables if table.refusal is None]
     if len(planned) <= SMALL_FLEET:
         for table in planned:
             screen.line()
             screen.line(f"{table.identifier}{_refs(table)}", style="bold")
-            _show_tallies(screen, table.verdicts, table.policy)
+            show_detail(screen, table)
+            _show_tallies(screen, plan, table.verdicts, table.policy)
     else:
-        _show_many(screen, planned)
+        _show_many(screen, plan, planned)
     if len(planned) != 1:
         screen.line()
         refused = len(plan.tables) - len(planned)
         screen.line(f"TOTAL  {number(len(planned))} tables planned, {number(refused)} refused", style="bold")
-        _show_tallies(screen, add_tallies(*(table.verdicts for table in planned)), {})
+        for kind, count in plan.totals()["changes"].items():
+            if kind != "files":
+                screen.line(f"  {f'{kind} to go':<26}{number(count):>14}", style="bold red" if count else None)
+        _show_tallies(screen, plan, add_tallies(*(table.verdicts for table in planned)), {})
     screen.line()
 
 
@@ -69,9 +84,14 @@ def show_diff(screen: Screen, diff: PlanDiff) -> None:
     screen.line(f"added={len(diff.added)} removed={len(diff.removed)} changed_tables={len(diff.changed_tables)}")
 
 
-def to_delete(plan: Plan) -> Tally:
-    planned = (table.verdicts for table in plan.tables if table.refusal is None)
-    return add_tallies(*planned).get(CHANGING, Tally())
+def question_of(plan: Plan) -> str:
+    """What a person is asked before the plan is applied."""
+    totals = plan.totals()
+    if plan.job in NOT_FILES:
+        changes = ", ".join(f"{number(count)} {kind}" for kind, count in totals["changes"].items())
+        return f"Expire {changes}?"
+    tally = totals["verdicts"].get(plan.changing, {"files": 0, "bytes": 0})
+    return f"Delete {number(tally['files'])} files ({size(tally['bytes'])})?"
 
 
 def _show_refusals(screen: Screen, plan: Plan) -> None:
@@ -93,15 +113,28 @@ def _show_refusals(screen: Screen, plan: Plan) -> None:
         screen.line(f"BRAKE {brake} holds {', '.join(tables)}", style="bold yellow")
 
 
-def _show_tallies(screen: Screen, verdicts: Mapping[str, Tally], policy: Mapping[str, Any]) -> None:
+def show_detail(screen: Screen, table: TablePlan) -> None:
+    """What a job decided of things that are no files: how many go, and why the others stay."""
+    for kind, count in table.changes.items():
+        if kind != "files":
+            screen.line(f"  {f'{kind} to go':<26}{number(count):>14}", style="bold red" if count else None)
+    reasons = Counter(line["reason"] for line in table.detail.get("keep", ()))
+    for reason, count in reasons.most_common(SHOWN_REASONS):
+        screen.line(f"  {'kept':<26}{number(count):>14}   {reason}")
+
+
+def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], policy: Mapping[str, Any]) -> None:
+    if not verdicts:
+        return
     listed = sum(verdicts.values(), Tally())
-    orphans = verdicts.get(CHANGING, Tally())
+    orphans = verdicts.get(plan.changing, Tally())
     _show_tally(screen, "listed", listed)
     _show_tally(screen, "live", verdicts.get(Verdict.LIVE, Tally()))
     for verdict, label in _KEPT.items():
-        if (tally := verdicts.get(verdict, Tally())).files:
+        if verdict is not plan.changing and (tally := verdicts.get(verdict, Tally())).files:
             _show_tally(screen, f"kept: {label}", tally, _why(verdict, policy))
-    _show_tally(screen, "TO DELETE", orphans, _share(orphans, listed, policy), "bold red" if orphans.files else None)
+    label = LABELS.get(plan.job, "TO DELETE")
+    _show_tally(screen, label, orphans, _share(orphans, listed, policy), "bold red" if orphans.files else None)
     _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))
 
 
@@ -109,9 +142,9 @@ def _show_tally(screen: Screen, label: str, tally: Tally, note: str = "", style:
     screen.line(f"  {label:<26}{number(tally.files):>14} files {size(tally.bytes):>12}   {note}", style=style)
 
 
-def _show_many(screen: Screen, planned: list[TablePlan]) -> None:
+def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     """One row a table that would change, the largest first; the others are one line."""
-    orphans = {table.identifier: table.verdicts.get(CHANGING, Tally()) for table in planned}
+    orphans = {table.identifier: table.verdicts.get(plan.changing, Tally()) for table in planned}
     changing = sorted(
         (table for table in planned if orphans[table.identifier].files),
         key=lambda table: (-orphans[table.identifier].bytes, table.identifier),
@@ -119,7 +152,8 @@ def _show_many(screen: Screen, planned: list[TablePlan]) -> None:
     screen.line()
     if changing:
         rows = [_row(table, orphans[table.identifier]) for table in changing[:SHOWN_TABLES]]
-        screen.grid(("table", "listed", "live", "kept", "to delete", "size"), rows, frozenset(range(1, 6)))
+        label = LABELS.get(plan.job, "TO DELETE").lower()
+        screen.grid(("table", "listed", "live", "kept", label, "size"), rows, frozenset(range(1, 6)))
     if len(changing) > SHOWN_TABLES:
         screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables with files to delete")
     if quiet := len(planned) - len(changing):

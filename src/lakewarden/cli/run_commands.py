@@ -24,10 +24,10 @@ from lakewarden.cli.options import (
     Verbose,
     actor_of,
 )
-from lakewarden.cli.plan_text import show_summary, to_delete
+from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.run_text import show_run, show_runs
-from lakewarden.cli.screen import Screen, number, size
+from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import stopping_between_batches
 from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import Exit, NeedsApprovalError
@@ -52,7 +52,7 @@ def apply(
     """Do what a plan says, and nothing else."""
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not yes and not terminal:
-        raise NeedsApprovalError("apply deletes files and nobody is here to ask; nothing was deleted")
+        raise NeedsApprovalError("apply changes tables and nobody is here to ask; nothing was changed")
     warden = facade.open_facade(config, verbose)
     if not yes:
         _ask(warden.load_plan(plan_dir).plan)
@@ -65,10 +65,8 @@ def apply(
 def _ask(plan: Plan) -> None:
     """The summary and one question, on stderr. Raises NeedsApprovalError unless the answer is yes."""
     show_summary(Screen(sys.stderr), plan)
-    tally = to_delete(plan)
-    question = f"Delete {number(tally.files)} files ({size(tally.bytes)})?"
-    if not typer.confirm(question, default=False, err=True):
-        raise NeedsApprovalError("the plan was not approved; nothing was deleted")
+    if not typer.confirm(question_of(plan), default=False, err=True):
+        raise NeedsApprovalError("the plan was not approved; nothing was changed")
 
 
 def run(

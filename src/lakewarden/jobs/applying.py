@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakewarden.jobs.batches import Batch, batches_of, orphans_of
+from lakewarden.jobs.expiring import Expiring
 from lakewarden.jobs.ownership import claim_place, owner_record
 from lakewarden.jobs.pacing import Pace
 from lakewarden.jobs.planfiles import load_plan
@@ -45,7 +46,7 @@ from lakewarden.model.errors import (
     UsageError,
 )
 from lakewarden.model.plan import Plan, Tally, add_tallies
-from lakewarden.model.policy import DeleteMode
+from lakewarden.model.policy import DeleteMode, Job
 from lakewarden.model.ports import FileOutcome, Heartbeat, JournalFile, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.uri import canonical
@@ -57,6 +58,7 @@ ABSENT_SHARE = 0.2
 ABSENT_AT_LEAST = 20
 CHECKS_A_BATCH = 3
 STARTED = "started"
+NOT_FILES = (Job.SNAPSHOT_EXPIRY,)
 
 # What passes by itself or by somebody's hand: the run stays open, and the same apply goes on with it.
 PASSING = (
@@ -76,7 +78,8 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
     result = load_plan(rooms.stores, directory)
     check_plan(rooms, result.plan, overrides)
     lifted = _overrides_at_start(rooms, result.plan, overrides)
-    rows = orphans_of(rooms.stores, result, allowed_tables(result.plan, lifted))
+    files = result.plan.job not in NOT_FILES
+    rows = orphans_of(rooms.stores, result, allowed_tables(result.plan, lifted)) if files else None
     run_id = rooms.ledger.plans.claim(result.plan.plan_id, rooms.new_id())
     # Of two that apply one plan at once, the second must not take the first for a crashed one.
     with rooms.leases.acquire(f"run/{run_id}", LEASE_SECONDS) as lease:
@@ -87,6 +90,8 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
                 f"plan {result.plan.plan_id} was finished meanwhile by run {run_id}; nothing was done"
             )
         rooms.ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
+        if rows is None:
+            return Expiring(rooms, result, run_id, lease, progress).run()
         return Application(rooms, result, run_id, rows, lifted, lease, progress).run()
 
 
@@ -213,7 +218,7 @@ class Application:
 
     def _has_metadata(self, prefix: str) -> bool:
         """Whether a table's metadata is found in a root that should hold some: an empty mount point has none."""
-        places = [canonical(location) for location in self.validation.covered.values()]
+        places = [canonical(place) for place in self.validation.witnesses.values()]
         inside = [place for place in places if place.startswith(prefix)]
         return not inside or any(self.rooms.stores.head(place) is not None for place in inside)
 
@@ -381,7 +386,9 @@ class Application:
         done = self.rooms.ledger.journal.done(self.run_id)
         deleted, hidden, quarantined = (done.get(kind, Tally()) for kind in REMOVED)
         failed = [*failures_of(self.rooms.ledger.journal, self.run_id), *self._held_back()]
-        kept = {name: tally["files"] for name, tally in self.plan.totals()["verdicts"].items() if name != "orphan"}
+        kept = {
+            name: tally["files"] for name, tally in self.plan.totals()["verdicts"].items() if name != self.plan.changing
+        }
         revalidated = sum(done.get(kind, Tally()).files for kind in (Outcome.KEPT, Outcome.CHANGED))
         if revalidated:
             kept["revalidated"] = revalidated

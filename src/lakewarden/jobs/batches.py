@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from lakewarden.jobs.planfiles import of_tables, rows_of
 from lakewarden.model.ports import JournalFile
 from lakewarden.model.run import PlanResult
-from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.storage.stores import Stores
 
@@ -47,7 +46,7 @@ def orphans_of(stores: Stores, result: PlanResult, tables: Collection[str]) -> p
     """PLAN_ROWS to delete, sorted by root and name. Digests are checked before the first one is used."""
     kept = [c.PLAN_ROWS.empty_table()]
     for rows in rows_of(stores, result):
-        wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.ORPHAN))), tables)
+        wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(result.plan.changing))), tables)
         kept.append(wanted)
     return pa.concat_tables(kept).sort_by([(c.ROOT, "ascending"), ("uri", "ascending")])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,8 +66,12 @@ class Evidence:
         return {name: tuple(prefixes) for name, prefixes in found.items()}
 
 
-def gather(facts: pa.Table | None) -> Evidence:
-    """The facts of all tasks, added up. Their number is that of tables and verdicts, never of files."""
+def gather(facts: pa.Table | None, changing: Verdict = Verdict.ORPHAN, tables: Sequence[int] | None = None) -> Evidence:
+    """The facts of all tasks, added up. Their number is that of tables and verdicts, never of files.
+
+    `kinds` counts the files with the changing verdict. `tables` says whose notes are whose, where tasks numbered
+    something else than tables.
+    """
     if facts is None:
         return Evidence()
     verdicts: dict[int, dict[str, Tally]] = {}
@@ -79,7 +83,7 @@ def gather(facts: pa.Table | None) -> Evidence:
         tally = Tally(row["files"] or 0, row["bytes"] or 0)
         if row["fact"] == COUNT:
             verdicts[number] = add_tallies(verdicts.get(number, {}), {row["verdict"]: tally})
-            if row["verdict"] == Verdict.ORPHAN:
+            if row["verdict"] == changing:
                 kinds[number] = add_tallies(kinds.get(number, {}), {row[c.KIND]: tally})
         elif row["fact"] == MISSING:
             count, example = missing.get(number, (0, row["text"]))
@@ -89,7 +93,9 @@ def gather(facts: pa.Table | None) -> Evidence:
         verdicts=verdicts,
         kinds=kinds,
         missing=missing,
-        table_refusals={note["table"]: _damage(note) for note in notes if "error" in note},
+        table_refusals={
+            tables[note["table"]] if tables else note["table"]: _damage(note) for note in notes if "error" in note
+        },
         root_refusals=_root_refusals([row for row in rows if row["fact"] == ROOT_FACT]),
         unknown_metadata=frozenset(row[c.TABLE] for row in rows if row["fact"] == UNKNOWN_METADATA),
         writer_files=frozenset(row[c.TABLE] for row in rows if row["fact"] == WRITER_FILE),
@@ -136,14 +142,7 @@ def judge_tables(
 
     A table that two brakes stop is under both, so that lifting one does not lift the other unseen.
     """
-    refused_roots = {root.id: root.refusal for root in fleet.roots if root.refusal}
-    refused_roots |= {k: v for k, v in evidence.root_refusals.items() if k not in refused_roots}
-    refused_roots |= _roots_of_damaged(fleet, evidence, refused_roots, last)
-    by_table: dict[str, list[Refusal]] = {}
-    for root in fleet.roots:
-        if root.id in refused_roots:
-            for name in root.tables:
-                by_table.setdefault(name, []).append(refused_roots[root.id])
+    refusals = refusals_of(fleet, evidence, last)
     twins = _live_by_uuid(fleet, evidence)
     tables = []
     stopped: dict[str, list[str]] = {}
@@ -168,12 +167,7 @@ def judge_tables(
         )
         found = list(brakes(sight))
         pulled = [refusal(brake, message) for brake, message in found]
-        reasons = [
-            *([state.refusal] if state.refusal else []),
-            *([evidence.table_refusals[number]] if number in evidence.table_refusals else []),
-            *by_table.get(state.identifier, []),
-            *pulled,
-        ]
+        reasons = [*refusals.get(state.identifier, []), *pulled]
         reason = reasons[0] if reasons else None
         shown = reason is None or reason in pulled
         if reason in pulled:
@@ -197,6 +191,22 @@ def judge_tables(
             )
         )
     return tuple(tables), {brake: tuple(names) for brake, names in stopped.items()}
+
+
+def refusals_of(fleet: Fleet, evidence: Evidence, last: Mapping[str, Reach]) -> dict[str, list[Refusal]]:
+    """Why each table is left alone, if it is: what was known before, damage, what is wrong with its roots."""
+    refused_roots = {root.id: root.refusal for root in fleet.roots if root.refusal}
+    refused_roots |= {k: v for k, v in evidence.root_refusals.items() if k not in refused_roots}
+    refused_roots |= _roots_of_damaged(fleet, evidence, refused_roots, last)
+    found: dict[str, list[Refusal]] = {}
+    for number, state in enumerate(fleet.states):
+        damage = evidence.table_refusals.get(number)
+        found[state.identifier] = [why for why in (state.refusal, damage) if why is not None]
+    for root in fleet.roots:
+        if root.id in refused_roots:
+            for name in root.tables:
+                found[name].append(refused_roots[root.id])
+    return found
 
 
 def _live_by_uuid(fleet: Fleet, evidence: Evidence) -> dict[str, Tally]:

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakewarden.jobs.evidence import Evidence, gather, judge_tables
-from lakewarden.jobs.fleet import Fleet, load_fleet, load_states, selected
+from lakewarden.jobs.fleet import Fleet, load_fleet, load_states
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.second_look import second_look
 from lakewarden.jobs.store_clock import store_now
 from lakewarden.jobs.sweeping import Sweep, sweep_roots
 from lakewarden.ledger.reach import Reach
 from lakewarden.logs import bind
-from lakewarden.model.actor import Actor
-from lakewarden.model.errors import NotFoundError, Refusal
-from lakewarden.model.plan import PLAN_FILE, Plan, PlannedRoot
+from lakewarden.model.plan import PLAN_FILE, Plan
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
-from lakewarden.model.roots import Root, home_of
+from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Verdict
 
-PLAN_LIFETIME = timedelta(hours=24)
 STAGES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the user asked for: which tables may be changed, where the plan goes, who asked."""
-
-    actor: Actor
-    directory: str
-    select: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    unsafe_short_grace: Sequence[str] = ()
 
 
 def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
@@ -48,14 +35,10 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("load tables", 0, STAGES)
     default = OrphanPolicy.of(rooms.policy_for(Job.ORPHAN_CLEANUP, "", {}, uuid="", unsafe_short_grace=()).values)
     fleet = load_fleet(rooms, now - default.grace)
-    policies, fleet = policies_of(rooms, fleet, request)
+    policies, fleet = policies_of(rooms, fleet, request, Job.ORPHAN_CLEANUP, OrphanPolicy.of)
     fleet = with_longer_grace(rooms, fleet, policies, default.grace, now)
     fleet = replace(fleet, roots=tuple(store_now(rooms, fleet.roots)))
-    chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
-    if not chosen and (request.select or request.exclude):
-        raise NotFoundError(
-            f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
-        )
+    chosen = chosen_of(fleet, request)
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), roots=len(fleet.roots))
 
     progress("list and compare", 1, STAGES)
@@ -94,31 +77,6 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     return PlanResult(document, request.directory)
 
 
-def policies_of(rooms: Rooms, fleet: Fleet, request: Request) -> tuple[dict[str, OrphanPolicy], Fleet]:
-    """Each table's policy; a table whose policy cannot be trusted is refused, and its roots with it."""
-    policies: dict[str, OrphanPolicy] = {}
-    refused: dict[str, Refusal] = {}
-    for state in fleet.states:
-        found = rooms.policy_for(
-            Job.ORPHAN_CLEANUP,
-            state.identifier,
-            state.properties,
-            uuid=state.uuid,
-            unsafe_short_grace=request.unsafe_short_grace,
-        )
-        policies[state.identifier] = OrphanPolicy.of(found.values)
-        if found.refusal is not None:
-            refused[state.identifier] = found.refusal
-    if not refused:
-        return policies, fleet
-    states = tuple(
-        state.refused(refused[state.identifier]) if state.identifier in refused and not state.refusal else state
-        for state in fleet.states
-    )
-    roots = tuple(_root_with(root, refused) for root in fleet.roots)
-    return policies, replace(fleet, states=states, roots=roots)
-
-
 def with_longer_grace(
     rooms: Rooms, fleet: Fleet, policies: Mapping[str, OrphanPolicy], read_for: timedelta, now: datetime
 ) -> Fleet:
@@ -133,16 +91,6 @@ def with_longer_grace(
         ]
         states |= {state.identifier: state for state in load_states(again, now - grace)}
     return replace(fleet, states=tuple(states[state.identifier] for state in fleet.states))
-
-
-def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
-    """A root all of whose tables are refused is not swept; beside others, the table's own rows are left out."""
-    reasons = [refused[name] for name in root.tables if name in refused]
-    return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
-
-
-def planned_root(root: Root, fleet: Fleet, evidence: Evidence) -> PlannedRoot:
-    return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id), home_of(root, fleet.homes))
 
 
 def _reaches(

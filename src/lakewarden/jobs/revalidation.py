@@ -22,6 +22,7 @@ from lakewarden.model.ports import Catalog, JournalFile
 from lakewarden.model.roots import claims_of, match_key
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.holdings import needs_of
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.wanted import Wanted
 
@@ -36,6 +37,7 @@ class Revalidation:
     seen: dict[str, set[str]] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
     stopped: dict[str, str] = field(default_factory=dict)
+    witnesses: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.covered = dict(self.plan.pointers)
@@ -44,6 +46,7 @@ class Revalidation:
         """Bring `needed` and `stopped` up to now. Answers with the boot second at which the check began."""
         began = self.rooms.clock.boot()
         now = pointers_of(self.rooms.catalogs)
+        self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
         for (_, pointer), state in zip(moved, load_states(moved, self.plan.cutoff), strict=True):
             self._take_in(now, pointer, state)
@@ -92,6 +95,8 @@ class Revalidation:
 
     def _reach(self, catalog: Catalog, state: TableState) -> str | None:
         """Add what the moved table reaches by manifests not yet seen; the reason if some cannot be read."""
+        if self.rooms.readers[state.format].by_name:
+            return self._reach_by_name(state)
         seen = self.seen.get(state.identifier)
         if seen is None:
             seen = self.seen[state.identifier] = self._manifests_at_plan(catalog, state)
@@ -106,6 +111,19 @@ class Revalidation:
         if notes or more:
             return str(json.loads([*notes, *more][0][1:])["message"])
         seen.update(unseen["path"].to_pylist())
+        return None
+
+    def _reach_by_name(self, state: TableState) -> str | None:
+        """The same for a table whose files are known by name: whatever it needs now, the first time; then what is new.
+
+        Its metadata at the time of the plan is gone, so nothing counts as seen before the first look.
+        """
+        seen = self.seen.setdefault(state.identifier, set())
+        found = needs_of(state, self._homes(state), ReadTask(self.rooms.stores, self.rooms.readers), seen)
+        if found.notes:
+            return str(json.loads(found.notes[0][1:])["message"])
+        self.needed.update(found.keys.to_pylist())
+        seen.update(found.manifests)
         return None
 
     def _homes(self, state: TableState) -> dict[str, str]:

@@ -11,6 +11,7 @@ from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.leases import Leases
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import Refusal
+from lakewarden.model.expiry import Expirer
 from lakewarden.model.ports import Catalog, Reader
 from lakewarden.storage.stores import Stores
 
@@ -46,6 +47,7 @@ class Rooms:
 
     catalogs: tuple[Catalog, ...]
     readers: Mapping[str, Reader]
+    expirers: Mapping[str, Expirer]
     stores: Stores
     ledger: Ledger
     leases: Leases

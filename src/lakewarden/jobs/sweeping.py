@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ from lakewarden.pipeline.wanted import Wanted
 from lakewarden.storage.listing import discover_shards
 
 if TYPE_CHECKING:
-    from lakewarden.jobs.orphans import Request
+    from lakewarden.jobs.planning import Request
     from lakewarden.pipeline.session import DataFrame, SparkSession
     from lakewarden.pipeline.sweep import Cached
 
@@ -66,7 +66,7 @@ class Sweep:
 def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
     """FACTS of all roots; PLAN_ROWS go to the plan's directory. The quick way where it fits, else by a join in Spark."""
     wanted = Wanted.of(enumerate(sweep.fleet.states), sweep.fleet.homes)
-    shards = list(_shards(rooms, sweep))
+    shards = _shards(rooms, sweep)
     try:
         if _fits(rooms, sweep):
             facts, missing = _quick_sweep(rooms, sweep, shards, wanted)
@@ -168,33 +168,26 @@ def read_task(rooms: Rooms) -> ReadTask:
 
 
 def part_task(rooms: Rooms, sweep: Sweep) -> PartTask:
-    names = tuple(state.identifier for state in sweep.fleet.states)
-    prefixes = tuple(sorted(root.prefix for root in sweep.roots))
-    homes = {root.id: home for root in sweep.roots if (home := home_of(root, sweep.fleet.homes))}
-    unlisted = {name for root in sweep.fleet.roots if root not in sweep.roots for name in root.tables}
-    whole = frozenset(
-        n for name, n in sweep.fleet.numbers.items() if name in sweep.fleet.homes and name not in unlisted
-    )
-    return PartTask(rooms.stores, rules_of(rooms, sweep), names, sweep.request.directory, prefixes, homes, whole)
+    return part_task_of(rooms, sweep.fleet, sweep.roots, rules_of(rooms, sweep), sweep.request.directory)
+
+
+def part_task_of(rooms: Rooms, fleet: Fleet, roots: Collection[Root], rules: Rules, directory: str) -> PartTask:
+    """What judging tasks need to know of these roots of a fleet."""
+    names = tuple(state.identifier for state in fleet.states)
+    prefixes = tuple(sorted(root.prefix for root in roots))
+    homes = {root.id: home for root in roots if (home := home_of(root, fleet.homes))}
+    unlisted = {name for root in fleet.roots if root not in roots for name in root.tables}
+    whole = frozenset(n for name, n in fleet.numbers.items() if name in fleet.homes and name not in unlisted)
+    return PartTask(rooms.stores, rules, names, directory, prefixes, homes, whole)
 
 
 def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
     """The cut-off, selection and confirmation of each table by number; who owns which directory; live writers."""
-    numbers = sweep.fleet.numbers
-    owners: dict[int, tuple[Ownership, ...]] = {}
-    claims = iter(sorted(sweep.fleet.claims, key=lambda claim: claim.prefix))
-    claim = next(claims, None)
-    for root in sorted(sweep.fleet.roots, key=lambda root: root.prefix):
-        inside = []
-        while claim is not None and claim.prefix.startswith(root.prefix):
-            inside.append(Ownership(claim.prefix, numbers[claim.identifier]))
-            claim = next(claims, None)
-        owners[root.id] = tuple(sorted(inside, key=lambda o: (-o.prefix.count("/"), o.prefix)))
     policies = [sweep.policies[state.identifier] for state in sweep.fleet.states]
     scheduled = sweep.request.actor.trigger is Trigger.SCHEDULE
     formats = sorted(rooms.readers)
     return Rules(
-        owners=owners,
+        owners=owners_of(sweep.fleet),
         cutoffs=tuple(_micros(sweep.now - policy.grace) for policy in policies),
         selected=tuple(state.identifier in sweep.chosen for state in sweep.fleet.states),
         confirm=tuple(scheduled and policy.confirmations > 1 for policy in policies),
@@ -205,6 +198,21 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
         names=tuple(rooms.readers[name].names for name in formats),
         formats=tuple(formats.index(state.format) for state in sweep.fleet.states),
     )
+
+
+def owners_of(fleet: Fleet) -> dict[int, tuple[Ownership, ...]]:
+    """Whose directories lie in each root, deepest first."""
+    numbers = fleet.numbers
+    owners: dict[int, tuple[Ownership, ...]] = {}
+    claims = iter(sorted(fleet.claims, key=lambda claim: claim.prefix))
+    claim = next(claims, None)
+    for root in sorted(fleet.roots, key=lambda root: root.prefix):
+        inside = []
+        while claim is not None and claim.prefix.startswith(root.prefix):
+            inside.append(Ownership(claim.prefix, numbers[claim.identifier]))
+            claim = next(claims, None)
+        owners[root.id] = tuple(sorted(inside, key=lambda o: (-o.prefix.count("/"), o.prefix)))
+    return owners
 
 
 def usable_cache(rooms: Rooms) -> Cached:
@@ -240,10 +248,16 @@ def with_memories(rooms: Rooms, sweep: Sweep, spark: SparkSession, marks: DataFr
     return marks
 
 
-def _shards(rooms: Rooms, sweep: Sweep) -> Iterator[Shard]:
+def _shards(rooms: Rooms, sweep: Sweep) -> list[Shard]:
+    inventories = tuple(inventory_prefixes(rooms))
+    return list(
+        shards_of(rooms, sweep.fleet, [root for root in sweep.roots if not root.prefix.startswith(inventories)])
+    )
+
+
+def shards_of(rooms: Rooms, fleet: Fleet, listed: Collection[Root]) -> Iterator[Shard]:
     """Shards of every root that is listed: many for a large table, one (and no call to the store) for a small one."""
-    sizes = {state.identifier: _files_in(state) for state in sweep.fleet.states}
-    listed = [root for root in sweep.roots if not any(root.prefix.startswith(p) for p in inventory_prefixes(rooms))]
+    sizes = {state.identifier: _files_in(state) for state in fleet.states}
     few = len(listed) < FEW_ROOTS
 
     def cut(root: Root) -> list[Shard]:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -163,6 +163,11 @@ pending = Table(
     Column("table_name", Text, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("released_at", Instant, nullable=False),
+    Column("modified", Instant),
+    Column("etag", Text),
+    Column("kind", Text, nullable=False, server_default="other"),
+    Index("ix_lw_pending_released_at", "released_at"),
+    Index("ix_lw_pending_run_id", "run_id", "table_name"),
 )
 
 heartbeats = Table(

@@ -146,6 +146,21 @@ class NessieServedError(LakewardenError):
     hint = "Nessie's own garbage collector knows the other branches of its tables; run that instead."
 
 
+class UnsettledTableError(LakewardenError):
+    """Metadata that is many files was never the same before and after it was read."""
+
+    code = "LW-TABLE-008"
+    exit_code = Exit.REFUSED
+    hint = "Writers or an expiry are at work on this table; plan again when it is quieter."
+
+
+class CommitConflictError(LakewardenError):
+    """Other writers were quicker each of the times that we may try."""
+
+    code = "LW-TABLE-009"
+    hint = "Nothing of this commit is visible. Run the job again when fewer writers are at work on this table."
+
+
 class PlanError(LakewardenError):
     """A plan that can no longer be trusted as it is."""
 

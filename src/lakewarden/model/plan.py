@@ -11,11 +11,13 @@ from typing import Any
 
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import PlanEditedError, Refusal
+from lakewarden.model.policy import Job
 from lakewarden.model.table import Ref
+from lakewarden.model.verdict import Verdict
 
 PLAN_FILE = "plan.json"
 FILES_DIR = "files"
-CHANGING = "orphan"
+CHANGING: Mapping[str, Verdict] = {Job.ORPHAN_CLEANUP: Verdict.ORPHAN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def add_tallies(*parts: Tallies) -> dict[str, Tally]:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table's part of a plan."""
+    """One table's part of a plan. `detail` is the job's own: what it decided of things that are no files."""
 
     identifier: str
     uuid: str
@@ -55,6 +57,7 @@ class TablePlan:
     kinds: Tallies = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -99,6 +102,11 @@ class Plan:
     pointers: Mapping[str, str] = field(default_factory=dict)
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     plan_id: str = ""
+
+    @property
+    def changing(self) -> Verdict:
+        """The verdict of the files that this plan would remove or release."""
+        return CHANGING.get(self.job, Verdict.PENDING)
 
     def totals(self) -> dict[str, Any]:
         """The sums over planned tables, in the shape of one table's."""
@@ -180,6 +188,7 @@ def _table_json(table: TablePlan) -> dict[str, Any]:
         "kinds": _tallies_json(table.kinds),
         "changes": dict(table.changes),
         "policy": dict(table.policy),
+        "detail": dict(table.detail),
     }
 
 
@@ -203,6 +212,7 @@ def _table_of(document: Mapping[str, Any]) -> TablePlan:
         kinds=_tallies_of(document["kinds"]),
         changes=dict(document["changes"]),
         policy=dict(document["policy"]),
+        detail=dict(document["detail"]),
     )
 
 

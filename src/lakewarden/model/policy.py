@@ -32,7 +32,7 @@ class Job(StrEnum):
 
 
 JOB_ALIASES = {"orphans": Job.ORPHAN_CLEANUP}
-RUNNABLE_JOBS = (Job.ORPHAN_CLEANUP,)
+RUNNABLE_JOBS = (Job.ORPHAN_CLEANUP, Job.SNAPSHOT_EXPIRY, Job.PHYSICAL_DELETION)
 
 
 def job_named(name: str) -> Job:

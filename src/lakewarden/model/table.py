@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.verdict import Kind
@@ -11,10 +12,14 @@ from lakewarden.model.verdict import Kind
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The catalog's word on one table: its name and where its current metadata is."""
+    """The catalog's word on one table: its name and where its current metadata is.
+
+    `witness` is a file that is there as long as the table is, where the metadata is no single file.
+    """
 
     identifier: str
     metadata_location: str
+    witness: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,25 @@ class NamedManifest:
     soft: bool = False
 
 
+class Hold(StrEnum):
+    """Which files a holder keeps, of those its manifests name."""
+
+    ALL = "all"  # every entry that the format counts
+    ADDED = "added"  # added entries: what later snapshots build upon the first
+    NET = "net"  # entries added more often than deleted: what one snapshot shows
+    NAMES = "names"  # the manifests themselves, which are not opened
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Something that needs files: a snapshot, a tag, a run of commits. What no holder needs may be released."""
+
+    hold: Hold
+    manifest_lists: tuple[ManifestList, ...] = ()
+    manifests: tuple[NamedManifest, ...] = ()
+    files: tuple[ReachedFile, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedMetadata:
     """An earlier metadata file and the instants between which it was the current one (epoch ms)."""
@@ -84,12 +108,18 @@ class TableState:
     files: tuple[ReachedFile, ...] = ()
     manifest_lists: tuple[ManifestList, ...] = ()
     manifests: tuple[NamedManifest, ...] = ()
+    holders: tuple[Holder, ...] = ()
     history: tuple[LoggedMetadata, ...] = ()
     snapshot_ids: frozenset[int] = frozenset()
     updated_ms: int = 0
     writer_prefixes: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     refusal: Refusal | None = None
+
+    @property
+    def held(self) -> tuple[Holder, ...]:
+        """Who needs files of this table, exactly. Orphan cleanup asks for more: whatever any manifest still names."""
+        return self.holders or (Holder(Hold.ALL, self.manifest_lists, self.manifests, self.files),)
 
     def refused(self, refusal: Refusal) -> TableState:
         """This table, left alone for a reason."""

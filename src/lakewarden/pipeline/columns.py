@@ -18,6 +18,8 @@ HOME = "home"  # prefix of the keys of a table whose files are known by bare nam
 MARK_LIVE = 1
 MARK_PENDING = 2
 MARK_SEEN = 4  # an earlier plan already called it an orphan
+MARK_DELETED = 16  # beside MARK_LIVE: the entry that names it says that it was deleted
+MARK_RELEASED = 32  # named by what is about to expire
 MARK_NOTE = 8  # not a file: a message from a task to the driver, in place of a key
 
 CONTENT_INDEX = 2

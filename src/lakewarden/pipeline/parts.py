@@ -64,7 +64,8 @@ def judge_and_write(task: PartTask) -> Callable[[Iterable[pa.RecordBatch]], Iter
                 facts.append(_root_facts(rest, task.rules))
                 judged = judge(rest, task.rules)
                 facts += [_counts(judged), _evidence(judged)]
-                waiting.append(judged)
+                if judged.num_rows:
+                    waiting.append(judged)
                 if sum(table.num_rows for table in waiting) >= ROWS_PER_PART:
                     facts.append(_write(task, waiting))
                     waiting = []

@@ -90,7 +90,7 @@ def _packed(marks: pa.RecordBatch, own: Mapping[int, tuple[str, ...]]) -> pa.Tab
     for table, start, end in zip(tables, starts, [*starts[1:], marks.num_rows], strict=True):
         part = marks.slice(start, end - start)
         for prefix in own.get(int(table), ()):
-            inside = pc.and_(pc.starts_with(part[c.KEY], prefix), pc.equal(part[c.MARK], c.MARK_LIVE))
+            inside = pc.and_(pc.starts_with(part[c.KEY], prefix), _is_live(part[c.MARK]))
             mine = part.filter(inside)
             if mine.num_rows:
                 codes = mine[c.KIND].to_numpy().astype(np.int8).tobytes()
@@ -100,6 +100,10 @@ def _packed(marks: pa.RecordBatch, own: Mapping[int, tuple[str, ...]]) -> pa.Tab
                 part = part.filter(pc.invert(inside))
         rows += part.to_pylist()
     return pa.Table.from_pylist(rows, schema=REACHED)
+
+
+def _is_live(marks: pa.Array) -> pa.Array:
+    return pc.not_equal(pc.bit_wise_and(marks, c.MARK_LIVE), 0)
 
 
 def list_and_judge(lister: Callable[[Batches], Batches], live: Live, part: PartTask) -> Callable[[Batches], Batches]:

@@ -31,6 +31,7 @@ FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
 NOTE = "!"
+ADDED = 0  # Paimon: 0 adds a file, 1 deletes one
 DELETED = 2  # Iceberg: added (1) and existing (0) entries are live, deleted (2) are not
 
 Batches = Iterable[pa.RecordBatch]
@@ -222,19 +223,23 @@ def _named_files(rows: list[Row], part: Decoded) -> pa.Table:
     """
     table, owner = part.table, part.owner
     names = _column(table, "path", pa.string(), None)
-    members = [_entries(rows, names, owner)]
+    deleted = pc.not_equal(_column(table, "status", pa.int32(), None), ADDED)
+    mark = pc.if_else(deleted, c.MARK_LIVE | c.MARK_DELETED, c.MARK_LIVE).cast(pa.int32())
+    members = [_entries(rows, names, owner, mark)]
     if "extra" in table.column_names:
         extra, places = _flattened(table["extra"])
+        beside = _entries(rows, extra, owner[places], mark.take(pa.array(places)))
         # They count for nothing: the list recorded the number of entries, not of files.
-        members.append(_entries(rows, extra, owner[places]).append_column("beside", pa.repeat(True, len(extra))))
+        members.append(beside.append_column("beside", pa.repeat(True, len(extra))))
     return pa.concat_tables(members, promote_options="default")
 
 
-def _entries(rows: list[Row], names: pa.Array, owner: NDArray[np.int64]) -> pa.Table:
+def _entries(rows: list[Row], names: pa.Array, owner: NDArray[np.int64], mark: pa.Array) -> pa.Table:
     codes = [KIND_CODES[Kind.INDEX if row["content"] == c.CONTENT_INDEX else Kind.DATA] for row in rows]
     kinds = pa.array(codes, pa.int32()).take(pa.array(owner))
     homes = _take(rows, c.HOME, pa.string(), owner)
-    return _marked(rows, pc.binary_join_element_wise(homes, names, ""), kinds, owner)
+    marked = _marked(rows, pc.binary_join_element_wise(homes, names, ""), kinds, owner)
+    return marked.set_column(marked.schema.get_field_index(c.MARK), c.MARK, mark)
 
 
 def _manifests_themselves(rows: list[Row], errors: Errors) -> pa.Table:

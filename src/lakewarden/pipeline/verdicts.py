@@ -32,7 +32,7 @@ class Rules:
     """Everything a verdict depends on besides the row itself.
 
     `cutoffs` are instants in epoch microseconds by table: a file must be older than its table's. `formats` has each
-    table's format as its number in `names`.
+    table's format as its number in `names`. What no rule keeps is `changing`; `only` leaves out the rows without that mark.
     """
 
     owners: dict[int, tuple[Ownership, ...]]
@@ -43,6 +43,8 @@ class Rules:
     heartbeats: Sequence[Heartbeat] = ()
     names: tuple[FileNames, ...] = ()
     formats: tuple[int, ...] = ()
+    changing: Verdict = Verdict.ORPHAN
+    only: int = 0
 
     def formats_of_roots(self, roots: NDArray[np.int32]) -> NDArray[np.int32]:
         """Each root's format, as its number in `names`. A root with tables of two formats is never swept."""
@@ -68,12 +70,15 @@ def judge(rows: pa.Table, rules: Rules) -> pa.Table:
     First match wins, in the order of `Verdict`. Rows of tables that are not selected are dropped, but for metadata
     files: an unknown table's, wherever it lies in a root, makes the whole root unknown.
     """
+    if rules.only:
+        rows = rows.filter(_has(pc.fill_null(rows[c.MARK], 0), rules.only))
     rows = rows.take(pa.array(np.argsort(rows[c.ROOT].to_numpy(), kind="stable")))
     table_ids, relative = _owners(rows, rules)
     names = file_names(rows[c.KEY].combine_chunks())
-    reasons = _reasons(rows, rules, table_ids, relative, names)
-    verdict = pa.repeat(str(Verdict.ORPHAN), rows.num_rows)
-    reason = pa.repeat("no metadata reaches it", rows.num_rows)
+    orphans = rules.changing is Verdict.ORPHAN
+    reasons = (_reasons if orphans else _kept_reasons)(rows, rules, table_ids, relative, names)
+    verdict = pa.repeat(str(rules.changing), rows.num_rows)
+    reason = pa.repeat("no metadata reaches it" if orphans else "only expired snapshots need it", rows.num_rows)
     for name, why, applies in reversed(reasons):
         verdict = pc.if_else(applies, str(name), verdict)
         reason = pc.if_else(applies, why, reason)
@@ -95,6 +100,17 @@ def judge(rows: pa.Table, rules: Rules) -> pa.Table:
     )
     selected = pa.array(np.array(rules.selected, bool)[table_ids])
     return judged.filter(pc.or_(selected, pc.match_substring_regex(names, METADATA_JSON)))
+
+
+def _kept_reasons(
+    rows: pa.Table, rules: Rules, table_ids: NDArray[np.int32], relative: pa.Array, names: pa.Array
+) -> list[tuple[Verdict, str, pa.Array]]:
+    """Why a file that metadata named would stay: its table vouched for it, so neither name nor age matter."""
+    mark = pc.fill_null(rows[c.MARK], 0).combine_chunks()
+    return [
+        (Verdict.LIVE, "a snapshot reaches it", _has(mark, c.MARK_LIVE)),
+        (Verdict.PROTECTED, "not an ordinary file", pc.is_valid(rows[c.FLAG].combine_chunks())),
+    ]
 
 
 def _reasons(

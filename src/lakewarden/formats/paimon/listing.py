@@ -73,12 +73,6 @@ def fingerprint(branches: Iterable[BranchFiles]) -> str:
     return digest.hexdigest()[:32]
 
 
-def has_schema(location: str, files: Files) -> bool:
-    """Whether a directory is a table: one with a schema file. Raises StoreUnavailableError."""
-    entries = files.entries(f"{location}schema/").files
-    return any(METADATA_NAMES["schema"].fullmatch(file.key) for file in entries)
-
-
 def _is_branch(name: str) -> bool:
     return name.startswith(BRANCH_PREFIX) and len(name) > len(BRANCH_PREFIX)
 

@@ -7,7 +7,8 @@ what it protected would then look like orphans: the table is read again until tw
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lakewarden.formats.paimon.listing import BranchFiles, MetadataFile, fingerprint, list_metadata
 from lakewarden.formats.paimon.table import Branch, PaimonTable, Schema, Snapshot, Tag, parse_json
@@ -55,12 +56,24 @@ def _read(location: str, branches: Sequence[BranchFiles], files: Files) -> Paimo
     wanted = [first, *(file for branch in branches for file in _wanted(branch))]
     blobs = _fetch(dict.fromkeys(file.uri for file in wanted), files)
     hints = _hints([file for branch in branches for file in branch.hints], files)
-    return PaimonTable(
+    table = PaimonTable(
         location=location,
         branches=tuple(_branch(branch, blobs, hints) for branch in branches),
         fingerprint=fingerprint(branches),
         first_schema=blobs[first.uri],
     )
+    return replace(table, gone=frozenset(_gone(table, files)))
+
+
+def _gone(table: PaimonTable, files: Files) -> Iterator[str]:
+    """Changelog lists of first snapshots that are no more.
+
+    A branch begins with a copy of a tag, whose changelog goes with the snapshot it was made from; a fast-forward makes
+    that copy main's first snapshot. Its base and delta are kept by the tag, and must be there.
+    """
+    for name in {b.snapshots[0].changelog for b in table.branches if b.snapshots}:
+        if name is not None and files.head(table.manifest(name)) is None:
+            yield name
 
 
 def _wanted(branch: BranchFiles) -> list[MetadataFile]:

@@ -164,7 +164,7 @@ class _Window:
         begin, last = self._run_up_to(stop)
         end = min(last, begin + self._rules.max_expire)
         expired = tuple(i for i in self._ids if begin <= i < end)
-        kept = {i: self._reason(i, young, begin, stop) for i in self._ids if not begin <= i < end}
+        kept = {i: self._reason(i, young, begin) for i in self._ids if not begin <= i < end}
         return Retention(expired, end if expired else None, kept)
 
     def _first_young(self, stop: int) -> int | None:
@@ -189,7 +189,7 @@ class _Window:
             first -= 1
         return self._ids[first], self._ids[place]
 
-    def _reason(self, number: int, young: int | None, begin: int, stop: int) -> str:
+    def _reason(self, number: int, young: int | None, begin: int) -> str:
         rules = self._rules
         if number == self._latest:
             return "the latest snapshot"

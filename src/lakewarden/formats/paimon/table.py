@@ -125,12 +125,14 @@ class PaimonTable:
 
     `fingerprint` changes when any snapshot, tag, branch, changelog, consumer or schema file is added, removed or replaced.
     `first_schema` is main's oldest schema file: it tells a table from one that was created later in the same place.
+    `gone` has changelog lists that first snapshots name although the format has removed them.
     """
 
     location: str
     branches: tuple[Branch, ...]
     fingerprint: str
     first_schema: bytes = b""
+    gone: frozenset[str] = frozenset()
 
     @property
     def main(self) -> Branch:

@@ -1,0 +1,5 @@
+"""Apache Paimon: its catalogs, its metadata, its Avro files."""
+
+from lakewarden.formats.paimon.opening import expirer, open_catalog, reader
+
+__all__ = ["expirer", "open_catalog", "reader"]

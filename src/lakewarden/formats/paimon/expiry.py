@@ -1,0 +1,188 @@
+"""Expiring snapshots of a Paimon table: hints first, then the snapshot files, oldest first. Data files are not touched.
+
+A snapshot file is compared, byte by byte, with what was planned before it goes: after a rollback, or when a table was
+dropped and made again, `snapshot-5` is another commit under the same name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from lakewarden.formats.paimon.holding import changelog, holders
+from lakewarden.formats.paimon.read import read_table
+from lakewarden.formats.paimon.retention import Retention, decoupled, expirable, expirable_changelogs
+from lakewarden.formats.paimon.table import Branch, PaimonTable, Snapshot
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError
+from lakewarden.model.expiry import Detail, Expiration, SnapshotLine
+from lakewarden.model.policy import ExpiryPolicy
+from lakewarden.model.ports import Files, JournalFile
+from lakewarden.model.table import Holder, Pointer, TableState
+from lakewarden.model.verdict import Kind
+
+Remove = Callable[[Sequence[JournalFile]], None]
+
+
+class PaimonExpirer:
+    """Expiry on the files of a table, as a filesystem catalog has it."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def survey(self, state: TableState, policy: ExpiryPolicy, now: datetime) -> Expiration:
+        """What may go now, on every branch by its own options."""
+        try:
+            return survey(read_table(state.location, self._files), policy, now)
+        except LakewardenError as error:
+            return Expiration(refusal=error.refusal())
+
+    def outdated(self, pointer: Pointer, detail: Detail, *, resumed: bool) -> str | None:
+        """Why the plan does not fit the table any more."""
+        return next(_differences(read_table(_location(pointer), self._files), detail, resumed=resumed), None)
+
+    def carry_out(self, pointer: Pointer, detail: Detail, remove: Remove) -> int:
+        """Expire what was planned, branch by branch. Raises PlanOutdatedError if the table moved meanwhile."""
+        table = read_table(_location(pointer), self._files)
+        if (why := next(_differences(table, detail, resumed=True), None)) is not None:
+            raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
+        branches = {branch.name: branch for branch in table.branches}
+        for planned in detail["branches"]:
+            self._expire(branches[planned["name"]], planned, remove)
+        return sum(len(planned["snapshots"]) for planned in detail["branches"])
+
+    def _expire(self, branch: Branch, planned: Detail, remove: Remove) -> None:
+        ids = {item["id"] for item in planned["snapshots"]}
+        gone = {item["id"] for item in planned["changelogs"]}
+        going = [s for s in branch.snapshots if s.id in ids]
+        if planned["end"] is not None:
+            # First: readers that start now must begin behind what is about to go.
+            self._files.put(f"{branch.directory}snapshot/EARLIEST", str(planned["end"]).encode())
+        if planned["decoupled"]:
+            self._keep_changelogs(branch, going)
+        remove([self._entry(f"{branch.directory}snapshot/snapshot-{s.id}", s.raw) for s in going])
+        if gone:
+            left = [c.id for c in branch.changelogs if c.id not in gone]
+            self._files.put(f"{branch.directory}changelog/EARLIEST", str(min(left)).encode())
+            old = [c for c in branch.changelogs if c.id in gone]
+            remove([self._entry(f"{branch.directory}changelog/changelog-{c.id}", c.raw) for c in old])
+
+    def _keep_changelogs(self, branch: Branch, going: Sequence[Snapshot]) -> None:
+        """Snapshots that live on as changelogs: written before the snapshot goes, so that neither is ever missing."""
+        for s in going:
+            uri = f"{branch.directory}changelog/changelog-{s.id}"
+            if not self._files.create(uri, s.raw) and self._files.get(uri) != s.raw:
+                raise PlanOutdatedError(f"{uri} holds another commit; no further snapshot of this table was expired")
+        if going:
+            self._files.put(f"{branch.directory}changelog/LATEST", str(going[-1].id).encode())
+            if not branch.changelogs:
+                self._files.put(f"{branch.directory}changelog/EARLIEST", str(going[0].id).encode())
+
+    def _entry(self, uri: str, raw: bytes) -> JournalFile:
+        """A metadata file to remove. Its tag is read before its bytes: what is replaced after that is not removed."""
+        found = self._files.head(uri)
+        if found is None or self._files.get(uri) != raw:
+            raise PlanOutdatedError(f"{uri} was replaced while it was expired; no further snapshot of it was touched")
+        return JournalFile(uri, found.size, found.modified, found.etag, "", str(Kind.METADATA))
+
+
+def survey(table: PaimonTable, policy: ExpiryPolicy, now: datetime) -> Expiration:
+    """What may go of a table as it was read."""
+    snapshots: dict[str, Retention] = {}
+    changelogs: dict[str, Retention] = {}
+    kept: list[SnapshotLine] = []
+    expired: list[SnapshotLine] = []
+    for branch in table.branches:
+        found = _kept_by_name(branch, policy) or expirable(branch, policy, now)
+        apart = expirable_changelogs(branch, policy, now)
+        if (refusal := found.refusal or apart.refusal) is not None:
+            return Expiration(refusal=refusal)
+        snapshots[branch.name], changelogs[branch.name] = found, apart
+        by_id = {s.id: s for s in branch.snapshots}
+        expired += [_line(branch, by_id[i], "expired") for i in found.expired]
+        kept += [_line(branch, by_id[i], why) for i, why in found.kept.items() if i in by_id]
+    ids = {name: frozenset(found.expired) for name, found in snapshots.items()}
+    gone = {name: frozenset(found.expired) for name, found in changelogs.items()}
+    return Expiration(
+        expired=tuple(expired),
+        kept=tuple(kept),
+        holders=(*holders(table, ids, gone), *_become_changelogs(table, snapshots, policy)),
+        changelogs=sum(len(several) for several in gone.values()),
+        detail={"branches": [_detail(b, snapshots[b.name], changelogs[b.name], policy) for b in table.branches]},
+    )
+
+
+def _kept_by_name(branch: Branch, policy: ExpiryPolicy) -> Retention | None:
+    if any(fnmatchcase(branch.name, pattern) for pattern in policy.keep):
+        return Retention(kept={s.id: f"branch {branch.name} is kept by the policy" for s in branch.snapshots})
+    return None
+
+
+def _become_changelogs(table: PaimonTable, snapshots: dict[str, Retention], policy: ExpiryPolicy) -> Iterator[Holder]:
+    """Expired snapshots of a branch whose changelogs outlive them still need what a changelog needs."""
+    for branch in table.branches:
+        if decoupled(branch.schema.options, policy):
+            expired = snapshots[branch.name].expired
+            yield from (changelog(table, s) for s in branch.snapshots if s.id in expired)
+
+
+def _detail(branch: Branch, snapshots: Retention, changelogs: Retention, policy: ExpiryPolicy) -> dict[str, Any]:
+    end = next((s for s in branch.snapshots if s.id == snapshots.end), None)
+    return {
+        "name": branch.name,
+        "end": snapshots.end,
+        "end_digest": _digest(end.raw) if end else None,
+        "snapshots": _listed(s for s in branch.snapshots if s.id in snapshots.expired),
+        "changelogs": _listed(c for c in branch.changelogs if c.id in changelogs.expired),
+        "decoupled": decoupled(branch.schema.options, policy),
+    }
+
+
+def _listed(several: Iterable[Snapshot]) -> list[dict[str, Any]]:
+    return [{"id": s.id, "digest": _digest(s.raw)} for s in several]
+
+
+def _differences(table: PaimonTable, detail: Detail, *, resumed: bool) -> Iterator[str]:
+    """How the table differs from the one that was planned, where that matters."""
+    branches = {branch.name: branch for branch in table.branches}
+    for planned in detail["branches"]:
+        name = planned["name"]
+        if not planned["snapshots"] and not planned["changelogs"]:
+            continue
+        if (branch := branches.get(name)) is None:
+            yield f"branch {name} is gone"
+            continue
+        yield from _replaced(planned["snapshots"], branch.snapshots, f"snapshot of branch {name}", resumed)
+        yield from _replaced(planned["changelogs"], branch.changelogs, f"changelog of branch {name}", resumed)
+        if planned["end"] is None:
+            continue
+        end = next((s for s in branch.snapshots if s.id == planned["end"]), None)
+        if end is None or _digest(end.raw) != planned["end_digest"]:
+            yield f"snapshot {planned['end']} of branch {name}, which was to stay, is gone or another one"
+        early = [who for who, at in branch.consumers.items() if at < planned["end"]]
+        if early:
+            yield f"consumer {early[0]} of branch {name} reads from a snapshot that was to go"
+
+
+def _replaced(planned: Sequence[Detail], there: Sequence[Snapshot], what: str, resumed: bool) -> Iterator[str]:
+    found = {s.id: _digest(s.raw) for s in there}
+    for item in planned:
+        if item["id"] not in found:
+            if not resumed:
+                yield f"{what} {item['id']} is gone already"
+        elif found[item["id"]] != item["digest"]:
+            yield f"{what} {item['id']} is another commit by now"
+
+
+def _line(branch: Branch, snapshot: Snapshot, reason: str) -> SnapshotLine:
+    return SnapshotLine(branch.name, snapshot.id, snapshot.time_ms, reason)
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _location(pointer: Pointer) -> str:
+    return pointer.metadata_location.rpartition("#")[0]

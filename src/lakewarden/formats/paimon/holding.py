@@ -1,0 +1,92 @@
+"""Who needs files of a Paimon table: the first snapshot of each branch, the commits after it, older tags, changelogs.
+
+What a later snapshot shows was shown by the first one or added since, so one merged state a branch is enough. All
+branches and tags hold, whatever branch is being expired: they share one pool of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from lakewarden.formats.paimon.table import Branch, PaimonTable, Snapshot
+from lakewarden.model.table import Hold, Holder, ManifestList, NamedManifest, ReachedFile
+from lakewarden.model.verdict import Kind
+
+Ids = Collection[int]
+NONE: Mapping[str, Ids] = {}
+
+
+def holders(
+    table: PaimonTable, expired: Mapping[str, Ids] = NONE, changelogs: Mapping[str, Ids] = NONE
+) -> tuple[Holder, ...]:
+    """Who needs files once these snapshots and changelogs of each branch have gone."""
+    found: list[Holder] = []
+    for branch in table.branches:
+        kept = [s for s in branch.snapshots if s.id not in expired.get(branch.name, ())]
+        found += _branch_holders(table, branch, kept)
+        held = [c for c in branch.changelogs if c.id not in changelogs.get(branch.name, ())]
+        found += [changelog(table, item) for item in held]
+    return tuple(found)
+
+
+def _branch_holders(table: PaimonTable, branch: Branch, kept: Sequence[Snapshot]) -> Iterator[Holder]:
+    there = {s.id for s in kept}
+    # After a gap nobody knows what the missing commits added, so the next snapshot speaks for itself.
+    first = [s for s in kept if s.id - 1 not in there]
+    later = [s for s in kept if s.id - 1 in there]
+    yield from (_shown(table, s) for s in first)
+    # Deletions of later commits take nothing from what the first one shows: it is still there to be read.
+    yield Holder(Hold.ADDED, tuple(_list(table, s.delta) for s in later if s.delta), _index_manifests(table, later))
+    yield Holder(Hold.NAMES, tuple(_list(table, s.base) for s in later if s.base), (), tuple(_files(table, later)))
+    # A branch's first snapshot may be the copy of a tag, whose changelog went with the snapshot that was tagged.
+    changelogs = tuple(_list(table, s.changelog, soft=s in first) for s in kept if s.changelog)
+    yield Holder(Hold.ADDED, changelogs, (), _named(changelogs))
+    covered = {(s.id, s.base, s.delta) for s in kept}
+    for tag in branch.tags:
+        if (tag.snapshot.id, tag.snapshot.base, tag.snapshot.delta) not in covered:
+            yield _shown(table, tag.snapshot)
+
+
+def _shown(table: PaimonTable, snapshot: Snapshot) -> Holder:
+    """What one snapshot shows: base and delta merged, its index and statistics."""
+    return Holder(
+        Hold.NET,
+        tuple(_list(table, name) for name in (snapshot.base, snapshot.delta) if name),
+        _index_manifests(table, [snapshot]),
+        tuple(_files(table, [snapshot])),
+    )
+
+
+def changelog(table: PaimonTable, item: Snapshot) -> Holder:
+    """A changelog that outlived its snapshot: all that its lists name. Where it has a changelog list of its own, its
+    base and delta went with the snapshot."""
+    own = item.changelog is not None
+    names = [item.changelog] if own else [item.base, item.delta]
+    lists = tuple(_list(table, name) for name in names if name)
+    return Holder(Hold.ALL, lists, (), _named(lists))
+
+
+def _named(lists: Iterable[ManifestList]) -> tuple[ReachedFile, ...]:
+    return tuple(ReachedFile(found.uri, Kind.MANIFEST_LIST) for found in lists)
+
+
+def _list(table: PaimonTable, name: str | None, *, soft: bool = False) -> ManifestList:
+    assert name is not None
+    return ManifestList(table.manifest(name), soft=soft)
+
+
+def _index_manifests(
+    table: PaimonTable, snapshots: Iterable[Snapshot], *, soft: bool = False
+) -> tuple[NamedManifest, ...]:
+    names = dict.fromkeys(s.index_manifest for s in snapshots if s.index_manifest)
+    return tuple(NamedManifest(table.manifest(name), Kind.INDEX, soft=soft) for name in names)
+
+
+def _files(table: PaimonTable, snapshots: Iterable[Snapshot]) -> Iterator[ReachedFile]:
+    """What a snapshot file itself names, but for its changelog, which goes and stays by rules of its own."""
+    for s in snapshots:
+        yield from (ReachedFile(table.manifest(name), Kind.MANIFEST_LIST) for name in (s.base, s.delta) if name)
+        if s.index_manifest:
+            yield ReachedFile(table.manifest(s.index_manifest), Kind.MANIFEST)
+        if s.statistics:
+            yield ReachedFile(f"{table.location}statistics/{s.statistics}", Kind.STATISTICS)

@@ -1,0 +1,194 @@
+"""Apply a plan that expires snapshots: ledger first, then the table's metadata, then the record. No data file is touched.
+
+Files that the plan releases are entered as pending before anything else: if the run dies after that, they are at worst
+pending and still needed, and physical deletion looks again before it takes one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+
+import pyarrow.compute as pc
+
+from lakewarden.jobs.fleet import pointers_of
+from lakewarden.jobs.ownership import claim_place, owner_record
+from lakewarden.jobs.planfiles import of_tables, rows_of
+from lakewarden.jobs.purging import LEASE_SECONDS
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.pending import PendingFile
+from lakewarden.logs import bind
+from lakewarden.model.errors import FrozenError, LakewardenError, NothingAppliedError, PlanOutdatedError
+from lakewarden.model.plan import Plan, TablePlan, Tally
+from lakewarden.model.ports import FileOutcome, JournalFile, Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.table import Pointer
+from lakewarden.model.verdict import Outcome, Verdict
+from lakewarden.pipeline import columns as c
+from lakewarden.storage.delete import delete, grant
+
+TABLES_AT_ONCE = 8
+BEGUN, EXPIRED = "begun", "expired"
+REMOVED = (Outcome.DELETED, Outcome.HIDDEN, Outcome.ABSENT)
+
+
+class Expiring:
+    """One run of one expiry plan."""
+
+    def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
+        self.rooms = rooms
+        self.result = result
+        self.plan: Plan = result.plan
+        self.run_id = run_id
+        self.lease = lease
+        self.progress = progress
+        self.log = bind(run_id=run_id, job=self.plan.job)
+        self._journal = threading.Lock()
+        steps = rooms.ledger.runs.steps(run_id)
+        self._begun = {step.detail["table"] for step in steps if step.name == BEGUN}
+        self._expired = {step.detail["table"]: step.detail["snapshots"] for step in steps if step.name == EXPIRED}
+
+    def run(self) -> RunResult:
+        """Every table, side by side; one that cannot be expired does not stop the others."""
+        tables = [table for table in self.plan.tables if table.refusal is None and any(table.changes.values())]
+        tables = [table for table in tables if table.identifier not in self._expired]
+        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        self._settle_open_batches()
+        self._release([table.identifier for table in tables])
+        pointers = {name: pointer for name, (_, pointer) in pointers_of(self.rooms.catalogs).items()}
+        with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
+            failed = [why for why in pool.map(lambda table: self._expire(table, pointers), tables) if why is not None]
+        return self._record(failed)
+
+    def _release(self, names: Sequence[str]) -> None:
+        """Enter what the plan releases. The commit comes later, so nothing is ever released and unknown."""
+        now = self.rooms.clock.now()
+        for rows in rows_of(self.rooms.stores, self.result):
+            wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.PENDING))), frozenset(names))
+            self.rooms.ledger.pending.add(
+                PendingFile(
+                    run_id=self.run_id,
+                    table=row["table"],
+                    uri=row["uri"],
+                    size=row[c.SIZE],
+                    released_at=now,
+                    modified=row[c.MODIFIED],
+                    etag=row[c.ETAG],
+                    kind=row[c.KIND],
+                )
+                for batch in wanted.to_batches()
+                for row in batch.to_pylist()
+            )
+
+    def _expire(self, table: TablePlan, pointers: dict[str, Pointer]) -> FailedFile | None:
+        """One table, or why not. What was released of a table that was not touched is taken back."""
+        name = table.identifier
+        touched = False
+        try:
+            with ExitStack() as stack:
+                self._check_frozen()
+                leases = [stack.enter_context(self._lease(prefix)) for prefix in self._roots_of(name)]
+                pointer = pointers.get(name)
+                if pointer is None:
+                    raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+                began = self.rooms.clock.boot()
+                expirer = self.rooms.expirers[name.split(".", 1)[0]]
+                steps = table.detail["steps"]
+                if (why := expirer.outdated(pointer, steps, resumed=name in self._begun)) is not None:
+                    raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")
+                touched = True
+                self.rooms.ledger.runs.step(self.run_id, BEGUN, {"table": name})
+                held = partial(_all_held, [self.lease, *leases])
+                count = expirer.carry_out(pointer, steps, partial(self._remove, name, began, held))
+            with self._journal:
+                self._expired[name] = count
+            self.rooms.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "snapshots": count})
+            self.progress("expire", len(self._expired), len(self.plan.tables))
+        except LakewardenError as error:
+            self.log.error("table not expired", table=name, code=error.code, message=error.message)
+            if not touched and name not in self._begun:
+                self.rooms.ledger.pending.take_back(self.run_id, name)
+            return FailedFile(name, error.code, error.message)
+        return None
+
+    def _remove(self, table: str, began: float, held: object, files: Sequence[JournalFile]) -> None:
+        """Remove metadata files of expired snapshots: announced, through the one door, recorded."""
+        if not files:
+            return
+        named = [JournalFile(f.uri, f.size, f.modified, f.etag, table, f.kind) for f in files]
+        journal = self.rooms.ledger.journal
+        with self._journal:
+            self._check_frozen()
+            number = journal.next_batch(self.run_id)
+            journal.intent(self.run_id, number, named)
+            permit = grant(
+                plan_id=self.plan.plan_id,
+                run_id=self.run_id,
+                roots=self._roots_of(table),
+                uris=[file.uri for file in named],
+                validated_at=began,
+                check_lease=held,  # type: ignore[arg-type]
+            )
+            outcomes = delete(permit, self.rooms.stores, named, self.rooms.clock)
+            journal.outcomes(self.run_id, number, outcomes)
+        left = [outcome for outcome in outcomes if outcome.outcome not in REMOVED]
+        if left:
+            why = left[0].message or f"it was {left[0].outcome}"
+            raise PlanOutdatedError(f"{left[0].uri} could not be removed ({why}); apply again to go on")
+
+    def _settle_open_batches(self) -> None:
+        """What a crashed run announced and did not record. What is still there is removed when its table is expired."""
+        for batch in self.rooms.ledger.journal.open_batches(self.run_id):
+            outcomes = [
+                FileOutcome(file.uri, Outcome.KEPT)
+                if self.rooms.stores.head(file.uri) is not None
+                else FileOutcome(file.uri, Outcome.DELETED, None, "gone when the run was resumed")
+                for file in batch.files
+            ]
+            self.rooms.ledger.journal.outcomes(self.run_id, batch.batch_no, outcomes)
+
+    def _roots_of(self, name: str) -> list[str]:
+        return sorted(root.prefix for root in self.plan.roots if name in root.tables)
+
+    def _lease(self, prefix: str) -> Lease:
+        if (foreign := claim_place(self.rooms, owner_record(prefix))) is not None:
+            raise NothingAppliedError(foreign.message, hint=foreign.hint)
+        return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
+
+    def _check_frozen(self) -> None:
+        if (frozen := self.rooms.ledger.switches.frozen()) is not None:
+            raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further table was expired")
+
+    def _record(self, failed: Sequence[FailedFile]) -> RunResult:
+        """Close the run with what it did."""
+        released = self.plan.totals()["verdicts"].get(Verdict.PENDING, {"files": 0})["files"]
+        result = RunResult(
+            run_id=self.run_id,
+            plan_id=self.plan.plan_id,
+            job=self.plan.job,
+            status=_status(failed, self._expired),
+            changed={"snapshots": sum(self._expired.values())},
+            deleted=Tally(),
+            kept={str(Verdict.PENDING): released},
+            failed=tuple(failed),
+        )
+        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
+        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
+        self.log.info("apply ends", status=str(result.status), snapshots=result.changed["snapshots"])
+        return result
+
+
+def _status(failed: Sequence[FailedFile], expired: dict[str, int]) -> RunStatus:
+    if not failed:
+        return RunStatus.DONE
+    return RunStatus.PARTIAL if expired else RunStatus.FAILED
+
+
+def _all_held(leases: Sequence[Lease]) -> None:
+    for lease in leases:
+        lease.check()

@@ -1,0 +1,187 @@
+"""Snapshot expiry: which snapshots may go, and which files nothing needs afterwards. Applying is `jobs.expiring`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakewarden.jobs.evidence import Evidence, gather, refusals_of
+from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.sweeping import owners_of, part_task_of, read_task, shards_of, spark_failure
+from lakewarden.logs import bind
+from lakewarden.model.errors import LakewardenError, UnsupportedTableError
+from lakewarden.model.expiry import Expiration, SnapshotLine
+from lakewarden.model.plan import PLAN_FILE, Plan, TablePlan, Tally
+from lakewarden.model.policy import ExpiryPolicy, Job
+from lakewarden.model.ports import Progress
+from lakewarden.model.roots import Root
+from lakewarden.model.run import PlanResult
+from lakewarden.model.table import TableState
+from lakewarden.model.verdict import Kind, Verdict
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.holdings import Holdings
+from lakewarden.pipeline.verdicts import Rules
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.session import SparkSession
+
+STAGES = 4
+Expirations = Mapping[int, Expiration]
+
+
+def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
+    """Observe the tables and write down which snapshots may go and what they would release. Changes nothing."""
+    log = bind(job=str(Job.SNAPSHOT_EXPIRY))
+    now = rooms.clock.now()
+    session = rooms.warm_spark()
+
+    progress("load tables", 0, STAGES)
+    fleet = load_fleet(rooms, now)
+    policies, fleet = policies_of(rooms, fleet, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of)
+    chosen = chosen_of(fleet, request)
+
+    progress("decide", 1, STAGES)
+    expirations = dict(_surveys(rooms, fleet, policies, chosen, now))
+    going = {number: found for number, found in expirations.items() if found}
+    names = {fleet.states[number].identifier for number in going}
+    roots = [root for root in fleet.roots if root.refusal is None and names.intersection(root.tables)]
+    log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), expiring=len(going))
+
+    progress("compare", 2, STAGES)
+    evidence = _evidence(rooms, fleet, going, roots, request.directory, session) if roots else Evidence()
+
+    progress("write the plan", 3, STAGES)
+    document = Plan(
+        job=Job.SNAPSHOT_EXPIRY,
+        created_at=now,
+        expires_at=now + PLAN_LIFETIME,
+        cutoff=now,
+        actor=request.actor,
+        tables=tuple(
+            table for table in _tables(rooms, fleet, policies, expirations, evidence) if table.identifier in chosen
+        ),
+        roots=tuple(planned_root(root, fleet, evidence) for root in roots),
+        parts=evidence.parts,
+        pointers=fleet.pointers,
+    ).sealed()
+    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
+    rooms.ledger.plans.save(document, request.directory)
+    progress("done", STAGES, STAGES)
+    log.info("plan written", plan=document.plan_id, snapshots=document.totals()["changes"].get("snapshots", 0))
+    return PlanResult(document, request.directory)
+
+
+def _surveys(
+    rooms: Rooms, fleet: Fleet, policies: Mapping[str, ExpiryPolicy], chosen: frozenset[str], now: datetime
+) -> Iterator[tuple[int, Expiration]]:
+    """What may go of each chosen table that can be read, tables side by side."""
+    asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
+
+    def survey(state: TableState) -> Expiration:
+        expirer = rooms.expirers.get(state.identifier.split(".", 1)[0])
+        if expirer is None:
+            why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
+            return Expiration(refusal=UnsupportedTableError(why).refusal())
+        return expirer.survey(state, policies[state.identifier], now)
+
+    with ThreadPoolExecutor(LOAD_THREADS) as pool:
+        answers = pool.map(lambda found: survey(found[1]), asked)
+        yield from zip((number for number, _ in asked), answers, strict=True)
+
+
+def _evidence(
+    rooms: Rooms,
+    fleet: Fleet,
+    going: Expirations,
+    roots: Sequence[Root],
+    directory: str,
+    session: Future[SparkSession],
+) -> Evidence:
+    """What would be released, file by file: listed, named by what goes, needed by nothing that stays."""
+    from lakewarden.pipeline import sweep as spark_sweep
+    from lakewarden.pipeline.holding import marks_of
+
+    touching = {name for root in roots for name in root.tables}
+    states = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in touching]
+    kept = [(n, s, going[n].holders if n in going else s.held) for n, s in states]
+    holdings = Holdings.of(kept, fleet.homes, before=[(n, s, s.held) for n, s in states if n in going])
+    part = part_task_of(rooms, fleet, roots, _rules(rooms, fleet, going), directory)
+    try:
+        spark = session.result()
+        read = read_task(rooms)
+        listed = spark_sweep.listing(spark, list(shards_of(rooms, fleet, roots)), read)
+        facts: pa.Table = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
+    except LakewardenError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
+    return gather(facts, Verdict.PENDING, holdings.tables)
+
+
+def _rules(rooms: Rooms, fleet: Fleet, going: Expirations) -> Rules:
+    formats = sorted(rooms.readers)
+    count = len(fleet.states)
+    return Rules(
+        owners=owners_of(fleet),
+        cutoffs=(0,) * count,
+        selected=tuple(number in going for number in range(count)),
+        confirm=(False,) * count,
+        names=tuple(rooms.readers[name].names for name in formats),
+        formats=tuple(formats.index(state.format) for state in fleet.states),
+        changing=Verdict.PENDING,
+        only=c.MARK_RELEASED,
+    )
+
+
+def _tables(
+    rooms: Rooms,
+    fleet: Fleet,
+    policies: Mapping[str, ExpiryPolicy],
+    expirations: Expirations,
+    evidence: Evidence,
+) -> Iterator[TablePlan]:
+    refusals = refusals_of(fleet, evidence, rooms.ledger.reach.last())
+    for number, state in enumerate(fleet.states):
+        if number not in expirations and not state.refusal:
+            continue
+        found = expirations.get(number, Expiration())
+        reasons = [*refusals[state.identifier], *([found.refusal] if found.refusal else [])]
+        planned = not reasons
+        verdicts, kinds = evidence.verdicts.get(number, {}), evidence.kinds.get(number, {})
+        yield TablePlan(
+            identifier=state.identifier,
+            uuid=state.uuid,
+            format=state.format,
+            metadata_location=state.metadata_location,
+            refs=state.refs,
+            refusal=reasons[0] if reasons else None,
+            verdicts={v: verdicts.get(v, Tally()) for v in Verdict} if planned else {},
+            kinds={k: kinds[k] for k in Kind if k in kinds} if planned else {},
+            changes=_changes(found) if planned else {},
+            policy=policies[state.identifier].as_values(),
+            detail=_detail(found) if planned else {},
+        )
+
+
+def _changes(found: Expiration) -> dict[str, int]:
+    counts = {"snapshots": len(found.expired), "changelogs": found.changelogs}
+    return {kind: count for kind, count in counts.items() if count or kind == "snapshots"}
+
+
+def _detail(found: Expiration) -> dict[str, Any]:
+    return {
+        "expire": [_line(line) for line in found.expired],
+        "keep": [_line(line) for line in found.kept],
+        "steps": dict(found.detail),
+    }
+
+
+def _line(line: SnapshotLine) -> dict[str, Any]:
+    return asdict(line)

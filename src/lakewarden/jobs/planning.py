@@ -1,0 +1,78 @@
+"""What every plan begins with: who asked for what, which tables may be changed, and each table's policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from lakewarden.jobs.evidence import Evidence
+from lakewarden.jobs.fleet import Fleet, selected
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.plan import PlannedRoot
+from lakewarden.model.policy import Job
+from lakewarden.model.roots import Root, home_of
+
+PLAN_LIFETIME = timedelta(hours=24)
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for: which tables may be changed, where the plan goes, who asked."""
+
+    actor: Actor
+    directory: str
+    select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    unsafe_short_grace: Sequence[str] = ()
+
+
+def chosen_of(fleet: Fleet, request: Request) -> frozenset[str]:
+    """The tables that may be changed. Raises NotFoundError if the selection leaves none."""
+    chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
+    if not chosen and (request.select or request.exclude):
+        raise NotFoundError(
+            f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
+        )
+    return chosen
+
+
+def policies_of(
+    rooms: Rooms, fleet: Fleet, request: Request, job: Job, policy: Callable[[Mapping[str, Any]], P]
+) -> tuple[dict[str, P], Fleet]:
+    """Each table's policy; a table whose policy cannot be trusted is refused, and its roots with it."""
+    policies: dict[str, P] = {}
+    refused: dict[str, Refusal] = {}
+    for state in fleet.states:
+        found = rooms.policy_for(
+            job,
+            state.identifier,
+            state.properties,
+            uuid=state.uuid,
+            unsafe_short_grace=request.unsafe_short_grace,
+        )
+        policies[state.identifier] = policy(found.values)
+        if found.refusal is not None:
+            refused[state.identifier] = found.refusal
+    if not refused:
+        return policies, fleet
+    states = tuple(
+        state.refused(refused[state.identifier]) if state.identifier in refused and not state.refusal else state
+        for state in fleet.states
+    )
+    roots = tuple(_root_with(root, refused) for root in fleet.roots)
+    return policies, replace(fleet, states=states, roots=roots)
+
+
+def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
+    """A root all of whose tables are refused is not swept; beside others, the table's own rows are left out."""
+    reasons = [refused[name] for name in root.tables if name in refused]
+    return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
+
+
+def planned_root(root: Root, fleet: Fleet, evidence: Evidence) -> PlannedRoot:
+    return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id), home_of(root, fleet.homes))

@@ -1,0 +1,61 @@
+"""What expiry would take from one table: which snapshots go, which stay and why, and who still needs files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from lakewarden.model.errors import Refusal
+from lakewarden.model.policy import ExpiryPolicy
+from lakewarden.model.ports import JournalFile
+from lakewarden.model.table import Holder, Pointer, TableState
+
+Detail = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLine:
+    """One snapshot of one branch, and why it goes or stays."""
+
+    branch: str
+    snapshot_id: int
+    committed_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expiration:
+    """One table's expiry: which snapshots go, and who needs files afterwards.
+
+    `detail` is what the format must know to carry it out, and to see whether the table is still the planned one; it is
+    kept in the plan.
+    """
+
+    expired: tuple[SnapshotLine, ...] = ()
+    kept: tuple[SnapshotLine, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    changelogs: int = 0
+    detail: Detail = field(default_factory=dict)
+    refusal: Refusal | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything goes."""
+        return bool(self.expired or self.changelogs)
+
+
+class Expirer(Protocol):
+    """How a format expires snapshots."""
+
+    def survey(self, state: TableState, policy: ExpiryPolicy, now: datetime) -> Expiration:
+        """What may go now. What cannot be understood comes back refused, never raised."""
+        ...
+
+    def outdated(self, pointer: Pointer, detail: Detail, *, resumed: bool) -> str | None:
+        """Why the plan does not fit the table any more; None if it does. `resumed`: part of it may be done already."""
+        ...
+
+    def carry_out(self, pointer: Pointer, detail: Detail, remove: Callable[[Sequence[JournalFile]], None]) -> int:
+        """Expire the planned snapshots, and say how many went. `remove` is the only way to remove a metadata file."""
+        ...
