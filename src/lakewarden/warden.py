@@ -264,6 +264,8 @@ def _planner(job: Job) -> Callable[[Rooms, Request, Progress], PlanResult]:
         from lakewarden.jobs.expiry import plan
     elif job is Job.PHYSICAL_DELETION:
         from lakewarden.jobs.deletion import plan
+    elif job is Job.PARTITION_EXPIRY:
+        from lakewarden.jobs.partitions import plan
     else:
         from lakewarden.jobs.orphans import plan
     return plan

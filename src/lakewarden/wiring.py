@@ -6,12 +6,11 @@ import secrets
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError
-from lakewarden.model.expiry import Expirer
 from lakewarden.model.ports import Catalog, Reader
 from lakewarden.model.uri import FileUri
 from lakewarden.settings import Settings, load_settings
@@ -60,7 +59,8 @@ class Wiring:
         return Rooms(
             catalogs=tuple(self._catalogs()),
             readers=readers({section.format for section in self._settings.catalogs.values()}),
-            expirers=expirers({name: section.format for name, section in self._settings.catalogs.items()}, self.stores),
+            expirers=self._of_formats("expirer"),
+            partition_expirers=self._of_formats("partition_expirer"),
             stores=self.stores,
             ledger=self.ledger,
             leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
@@ -106,6 +106,11 @@ class Wiring:
             for name, section in self._settings.catalogs.items()
         ]
 
+    def _of_formats(self, part: str) -> dict[str, Any]:
+        """A part that some formats have, for each catalog whose format does."""
+        found = {name: getattr(_format(s.format), part, None) for name, s in self._settings.catalogs.items()}
+        return {name: make(self.stores) for name, make in found.items() if make is not None}
+
     def _warm_spark(self) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read."""
 
@@ -140,12 +145,6 @@ def store_options(properties: Mapping[str, object]) -> dict[str, str]:
 
 def readers(formats: set[str]) -> dict[str, Reader]:
     return {name: _format(name).reader() for name in formats}
-
-
-def expirers(formats: Mapping[str, str], stores: Stores) -> dict[str, Expirer]:
-    """How the tables of each catalog are expired, where their format can be."""
-    found = {name: getattr(_format(kind), "expirer", None) for name, kind in formats.items()}
-    return {name: make(stores) for name, make in found.items() if make is not None}
 
 
 def _format(name: str):  # type: ignore[no-untyped-def]

@@ -132,9 +132,11 @@ class TestChangelogs:
         base, delta, changelog = self.lists_of(table, "tag/tag-t2")
         # While the snapshot is there, its own mention counts.
         assert {base, delta, changelog} <= lists(table)
+        assert lists(table, soft=True) == set()
         (table.path / "snapshot/snapshot-2").unlink()
         assert {base, delta} <= lists(table)
         assert lists(table, soft=True) == {changelog}
+        assert f"manifest/{changelog}" not in named(table, Kind.MANIFEST_LIST)
 
     def test_the_first_snapshot_of_a_branch_is_a_copied_tag(self, table: LakeTable) -> None:
         """Its changelog is needed while it is there, and may have gone with the snapshot that was copied."""
@@ -168,6 +170,13 @@ class TestChangelogs:
     def test_a_decoupled_changelog_keeps_its_changelog_list(self, table: LakeTable) -> None:
         base, delta, changelog = self.lists_of(table, "snapshot/snapshot-1")
         self.decouple(table, 1)
+        assert changelog in lists(table)
+        assert {base, delta} == lists(table, soft=True)
+
+    def test_one_that_has_a_list_was_made_when_the_table_produced_them(self, table: LakeTable) -> None:
+        base, delta, changelog = self.lists_of(table, "snapshot/snapshot-1")
+        self.decouple(table, 1)
+        table.set_options(changelog__producer="none")
         assert changelog in lists(table)
         assert {base, delta} == lists(table, soft=True)
 

@@ -129,6 +129,12 @@ def test_what_is_never_a_candidate(path: str) -> None:
     assert not candidate(path)
 
 
+def test_managed_blobs_are_protected_twice() -> None:
+    path = f"{BUCKET}data-{U}-0.managed.blob"
+    assert matches(NAMES.hidden, path)
+    assert not matches(NAMES.written, path)
+
+
 def test_metadata_names_may_come_again() -> None:
     for name in ("snapshot/snapshot-1", "tag/tag-x", "branch/branch-b/snapshot/LATEST", "schema/schema-0"):
         assert matches(NAMES.reused, name)

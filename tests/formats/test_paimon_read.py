@@ -241,8 +241,13 @@ class TestWhileItIsRead:
 
         assert ids(read(table, Meddled(STORES, before_read=finish))) == [1, 2, 3]
 
-    def test_hints_may_move_all_the_time(self, table: LakeTable) -> None:
-        files = Meddled(STORES, before_list=lambda number: table.put("snapshot/LATEST", str(number)))
+    def test_hints_may_come_go_and_move_all_the_time(self, table: LakeTable) -> None:
+        def meddle(number: int) -> None:
+            table.put("snapshot/LATEST", str(number))
+            if number >= 6:  # the second listing of a table without branches
+                (table.path / "snapshot/LATEST").unlink()
+
+        files = Meddled(STORES, before_list=meddle)
         assert ids(read(table, files)) == [1, 2, 3]
         assert files.reads == 2  # the files, and the hints
 
@@ -270,8 +275,12 @@ class TestWhileItIsRead:
     def test_a_store_that_fails_is_not_an_empty_table(self, table: LakeTable) -> None:
         class Broken(Meddled):
             def get_many(self, uris):  # type: ignore[no-untyped-def]
-                return [StoreUnavailableError("no answer") for _ in uris]
+                return [
+                    StoreUnavailableError("no answer") if uri.endswith("tag-t2") else answer
+                    for uri, answer in zip(uris, super().get_many(uris), strict=True)
+                ]
 
+        table.opened.create_tag("t2", 2)
         with pytest.raises(StoreUnavailableError):
             read(table, Broken(STORES))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -172,8 +174,10 @@ def _now_ms() -> int:
 
 @cache
 def _scratch() -> str:
-    """Where Java's writers spill."""
-    return tempfile.mkdtemp(prefix="paimon-spill-")
+    """Where Java's writers spill, until this process ends."""
+    path = tempfile.mkdtemp(prefix="paimon-spill-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 def _peer() -> JavaObject:

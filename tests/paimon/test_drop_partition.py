@@ -222,7 +222,7 @@ def test_a_table_that_needs_more_than_a_commit_is_refused(story: Story, option: 
 
 
 @pytest.mark.parametrize("which", ["baseManifestList", "deltaManifestList", "manifest"])
-@pytest.mark.parametrize("damage", ["cut", "gone", "longer"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "longer", "a row less"])
 def test_a_damaged_manifest_is_never_taken_for_a_shorter_one(story: Story, which: str, damage: str) -> None:
     name = snapshots(story.location)[-1][which if which != "manifest" else "baseManifestList"]
     if which == "manifest":
@@ -231,6 +231,8 @@ def test_a_damaged_manifest_is_never_taken_for_a_shorter_one(story: Story, which
     data = path.read_bytes()
     if damage == "gone":
         path.unlink()
+    elif damage == "a row less":
+        rewrite(story.location, name, lambda found: found[1:])
     else:
         path.write_bytes(data[:-20] if damage == "cut" else data + b"\0")
     with pytest.raises(IncompleteManifestError, match=name):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
+from pathlib import Path
 
 import pytest
 
 from lakewarden.model.errors import StoreUnavailableError
+from lakewarden.storage.entries import entries_of
+from lakewarden.storage.posix import LocalDisk
+from lakewarden.storage.store import Children
 from lakewarden.storage.stores import Stores
 from tests.fixtures_storage import Place, Seaweed
 
@@ -79,6 +83,25 @@ def test_a_missing_bucket_is_an_error(seaweed: Seaweed) -> None:
     name = f"nobody{uuid.uuid4().hex[:8]}"
     with pytest.raises(StoreUnavailableError):
         Stores({f"s3://{name}": seaweed.options()}).entries(f"s3://{name}/wh")
+
+
+def test_a_missing_mount_is_an_error(tmp_path: Path) -> None:
+    stores = Stores({f"file://{tmp_path}/mnt": {}})
+    with pytest.raises(StoreUnavailableError, match="not there"):
+        stores.entries(f"file://{tmp_path}/mnt/wh/db.db")
+    (tmp_path / "mnt").mkdir()
+    assert stores.entries(f"file://{tmp_path}/mnt/wh/db.db").directories == ()
+
+
+def test_a_directory_without_a_name_is_an_error(tmp_path: Path) -> None:
+    """A key with two slashes in a row, as some stores keep it."""
+
+    class Odd(LocalDisk):
+        def children(self, prefix_key: str) -> Children:
+            return [f"{prefix_key.strip('/')}//"], False
+
+    with pytest.raises(StoreUnavailableError, match="//"):
+        entries_of(Odd(), str(tmp_path).lstrip("/"))
 
 
 @pytest.mark.parametrize("place", ["local"], indirect=True)

@@ -28,7 +28,10 @@ Operator = Annotated[str | None, typer.Option("--operator", metavar="NAME", help
 Ticket = Annotated[str | None, typer.Option("--ticket", metavar="ID", help="The ticket behind it, for the audit.")]
 TriggerName = Annotated[Trigger, typer.Option("--trigger", help="What set it off.")]
 JobName = Annotated[
-    str, typer.Argument(metavar="JOB", help="orphan-cleanup (short: orphans), snapshot-expiry, physical-deletion.")
+    str,
+    typer.Argument(
+        metavar="JOB", help="orphan-cleanup (short: orphans), snapshot-expiry, physical-deletion, partition-expiry."
+    ),
 ]
 PlanDir = Annotated[str, typer.Argument(metavar="PLAN_DIR", help="A plan's directory.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id; `lakewarden runs` lists them.")]

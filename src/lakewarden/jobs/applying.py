@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakewarden.jobs.batches import Batch, batches_of, orphans_of
+from lakewarden.jobs.dropping import Dropping
 from lakewarden.jobs.expiring import Expiring
 from lakewarden.jobs.ownership import claim_place, owner_record
 from lakewarden.jobs.pacing import Pace
@@ -58,7 +59,7 @@ ABSENT_SHARE = 0.2
 ABSENT_AT_LEAST = 20
 CHECKS_A_BATCH = 3
 STARTED = "started"
-NOT_FILES = (Job.SNAPSHOT_EXPIRY,)
+NOT_FILES = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY)
 
 # What passes by itself or by somebody's hand: the run stays open, and the same apply goes on with it.
 PASSING = (
@@ -91,7 +92,8 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
             )
         rooms.ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
         if rows is None:
-            return Expiring(rooms, result, run_id, lease, progress).run()
+            kind = Dropping if result.plan.job == Job.PARTITION_EXPIRY else Expiring
+            return kind(rooms, result, run_id, lease, progress).run()
         return Application(rooms, result, run_id, rows, lifted, lease, progress).run()
 
 

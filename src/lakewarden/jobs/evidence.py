@@ -13,13 +13,14 @@ from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.sweeping import Sweep
 from lakewarden.ledger.reach import Reach
 from lakewarden.model.brakes import Sight, brakes, refusal
-from lakewarden.model.errors import ROOT_REFUSALS, IncompleteManifestError, Refusal, UnlistableError
+from lakewarden.model.errors import ROOT_REFUSALS, Refusal, UnlistableError
 from lakewarden.model.plan import PartFile, TablePlan, Tallies, Tally, add_tallies
 from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CACHE_NOTE
 from lakewarden.pipeline.parts import COUNT, MISSING, NOTE, PART, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE
+from lakewarden.pipeline.reading import note_refusal
 
 FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "iceberg": "Iceberg", "paimon": "Paimon"}
 
@@ -88,13 +89,16 @@ def gather(facts: pa.Table | None, changing: Verdict = Verdict.ORPHAN, tables: S
         elif row["fact"] == MISSING:
             count, example = missing.get(number, (0, row["text"]))
             missing[number] = (count + tally.files, example)
-    notes = [json.loads(row["text"][1:]) for row in rows if row["fact"] == NOTE]
+    texts = [row["text"] for row in rows if row["fact"] == NOTE]
+    notes = [json.loads(text[1:]) for text in texts]
     return Evidence(
         verdicts=verdicts,
         kinds=kinds,
         missing=missing,
         table_refusals={
-            tables[note["table"]] if tables else note["table"]: _damage(note) for note in notes if "error" in note
+            tables[note["table"]] if tables else note["table"]: note_refusal(text)
+            for note, text in zip(notes, texts, strict=True)
+            if "error" in note
         },
         root_refusals=_root_refusals([row for row in rows if row["fact"] == ROOT_FACT]),
         unknown_metadata=frozenset(row[c.TABLE] for row in rows if row["fact"] == UNKNOWN_METADATA),
@@ -105,10 +109,6 @@ def gather(facts: pa.Table | None, changing: Verdict = Verdict.ORPHAN, tables: S
         ),
         cached=tuple(note[CACHE_NOTE] for note in notes if CACHE_NOTE in note),
     )
-
-
-def _damage(note: Mapping[str, Any]) -> Refusal:
-    return Refusal(note["error"], f"{note['message']}; nothing of this table is touched", IncompleteManifestError.hint)
 
 
 def _root_refusals(rows: list[dict[str, Any]]) -> dict[int, Refusal]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakewarden.jobs.emptiness import with_empty_directories
 from lakewarden.jobs.evidence import Evidence, gather, judge_tables
 from lakewarden.jobs.fleet import Fleet, load_fleet, load_states
 from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
@@ -49,6 +50,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
 
     progress("look again", 2, STAGES)
     evidence, fleet = second_look(rooms, sweep, evidence)
+    evidence = with_empty_directories(rooms, sweep, evidence)
 
     progress("judge", 3, STAGES)
     last = rooms.ledger.reach.last()

@@ -12,6 +12,7 @@ from lakewarden.ledger.leases import Leases
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import Refusal
 from lakewarden.model.expiry import Expirer
+from lakewarden.model.partitions import PartitionExpirer
 from lakewarden.model.ports import Catalog, Reader
 from lakewarden.storage.stores import Stores
 
@@ -48,6 +49,7 @@ class Rooms:
     catalogs: tuple[Catalog, ...]
     readers: Mapping[str, Reader]
     expirers: Mapping[str, Expirer]
+    partition_expirers: Mapping[str, PartitionExpirer]
     stores: Stores
     ledger: Ledger
     leases: Leases

@@ -122,6 +122,8 @@ class Reader(Protocol):
 
     def manifest_columns(self, names: Iterable[str]) -> Mapping[str, str]: ...
 
+    def partition_columns(self, names: Iterable[str]) -> Mapping[str, str]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class JournalFile:

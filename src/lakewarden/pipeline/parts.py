@@ -9,14 +9,14 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewarden.model.plan import FILES_DIR
+from lakewarden.model.plan import FILES_DIR, PartFile
 from lakewarden.model.roots import BY_NAME
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
@@ -184,14 +184,18 @@ def _write(task: PartTask, judged: list[pa.Table]) -> pa.Table:
     table = pa.concat_tables(judged)
     named = pa.array(task.identifiers, pa.string()).take(table[c.TABLE].combine_chunks())
     rows = table.append_column("table", named).select(c.PLAN_ROWS.names).cast(c.PLAN_ROWS)
+    part = write_part(task.stores, task.directory, rows)
+    return _facts(PART, pa.array([0], pa.int32()), None, None, None, None, pa.array([json.dumps(asdict(part))]))
+
+
+def write_part(stores: Stores, directory: str, rows: pa.Table) -> PartFile:
+    """Write PLAN_ROWS as one of a plan's files."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by("verdict"), sink, compression="zstd", write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
     name = f"{FILES_DIR}/part-{uuid.uuid4().hex}.parquet"
-    task.stores.put(task.directory + name, data)
-    digest = hashlib.sha256(data).hexdigest()
-    part = {"name": name, "sha256": digest, "rows": rows.num_rows, "bytes": len(data)}
-    return _facts(PART, pa.array([0], pa.int32()), None, None, None, None, pa.array([json.dumps(part)]))
+    stores.put(directory + name, data)
+    return PartFile(name, hashlib.sha256(data).hexdigest(), rows.num_rows, len(data))
 
 
 def empty_part() -> bytes:

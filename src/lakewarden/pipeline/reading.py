@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnreadableMetadataError
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, Refusal, UnreadableMetadataError
 from lakewarden.model.ports import Reader
 from lakewarden.model.roots import match_key
 from lakewarden.model.uri import canonical
@@ -78,7 +78,7 @@ def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
             rows = [row for row in rows if row["content"] != c.CONTENT_SIDECAR]
             if rows:
                 reader = task.readers[rows[0]["format"]]
-                blobs = _sized(rows, task.stores.get_many([row["path"] for row in rows]))
+                blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
                 decoded, counts, errors = decode_files(blobs, reader.manifest_columns)
                 live = [_live_files(rows, part, reader) for part in decoded]
                 _check_counts(rows, counts, live, errors)
@@ -99,6 +99,12 @@ def error_note(table_id: int, error: Exception, uri: str) -> str:
     return NOTE + json.dumps({"error": code, "table": table_id, "message": f"{uri} {message}"})
 
 
+def note_refusal(note: str) -> Refusal:
+    """The refusal that a task's note asks for."""
+    told = json.loads(note.removeprefix(NOTE))
+    return Refusal(told["error"], f"{told['message']}; nothing of this table is touched", IncompleteManifestError.hint)
+
+
 def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]]:
     """Rows of one format to read together: few enough to hold their bytes. One row per file, never per entry."""
     waiting: dict[str, list[Row]] = {}
@@ -115,7 +121,7 @@ def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]
     yield from waiting.values()
 
 
-def _sized(rows: list[Row], blobs: list[bytes | Exception]) -> list[bytes | Exception]:
+def sized(rows: list[Row], blobs: list[bytes | Exception]) -> list[bytes | Exception]:
     """The bytes, or an error where their number is not the one the list recorded."""
     return [
         IncompleteManifestError(f"has {len(blob)} bytes where its list says {row['length']}")

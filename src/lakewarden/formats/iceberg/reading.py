@@ -65,6 +65,9 @@ class IcebergReader:
     def manifest_columns(self, names: Iterable[str]) -> Mapping[str, str]:
         return _pick(MANIFEST_FIELDS, names, "manifest")
 
+    def partition_columns(self, names: Iterable[str]) -> Mapping[str, str]:
+        raise UnsupportedTableError("partitions of Iceberg tables are not counted by this version")
+
 
 def _pick(wanted: Mapping[str, tuple[str, ...]], names: Iterable[str], what: str) -> dict[str, str]:
     present = set(names)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 
 from lakewarden.formats.paimon.catalog import PaimonCatalog
 from lakewarden.formats.paimon.expiry import PaimonExpirer
+from lakewarden.formats.paimon.partition_expirer import PaimonPartitionExpirer
 from lakewarden.formats.paimon.reading import PaimonReader
 from lakewarden.model.expiry import Expirer
+from lakewarden.model.partitions import PartitionExpirer
 from lakewarden.model.ports import Catalog, Files, Reader
 
 Vend = Callable[[str, Mapping[str, str]], None]
@@ -20,6 +22,10 @@ def open_catalog(name: str, properties: Mapping[str, str], files: Files, vend: V
 
 def expirer(files: Files) -> Expirer:
     return PaimonExpirer(files)
+
+
+def partition_expirer(files: Files) -> PartitionExpirer:
+    return PaimonPartitionExpirer(files)
 
 
 def reader() -> Reader:

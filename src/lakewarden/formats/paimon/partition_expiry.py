@@ -13,45 +13,24 @@ from lakewarden.formats.paimon.partition_times import PartitionClock
 from lakewarden.formats.paimon.partition_values import DEFAULT_NAME, Column, decode, label, partition_columns, spelled
 from lakewarden.formats.paimon.table import Schema
 from lakewarden.model.errors import LakewardenError, Refusal
+from lakewarden.model.partitions import PartitionFiles, PartitionLine
 from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
 
 _EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionFiles:
-    """One partition of the latest snapshot, over all its manifest entries, added and deleted.
-
-    `files` is added minus deleted. `newest_ms` is the largest creation time of any entry as the manifest has it: the
-    milliseconds of a wall clock without a zone; None if an entry has none.
-    """
-
-    partition: bytes
-    files: int
-    newest_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedPartition:
-    """A partition by its bytes, its name for people, and why it goes or stays."""
-
-    partition: bytes
-    label: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionRetention:
     """The partitions that go, in the order they go, and those that stay. `inactive` says why the job has no say here."""
 
-    expired: tuple[JudgedPartition, ...] = ()
-    kept: tuple[JudgedPartition, ...] = ()
+    expired: tuple[PartitionLine, ...] = ()
+    kept: tuple[PartitionLine, ...] = ()
     batch_size: int = 100
     inactive: str | None = None
     refusal: Refusal | None = None
 
     @property
-    def batches(self) -> list[tuple[JudgedPartition, ...]]:
+    def batches(self) -> list[tuple[PartitionLine, ...]]:
         """What goes in one commit each."""
         return [self.expired[i : i + self.batch_size] for i in range(0, len(self.expired), self.batch_size)]
 
@@ -69,21 +48,21 @@ def expirable_partitions(
         check_droppable(schema)
     except LakewardenError as error:
         return PartitionRetention(refusal=error.refusal())
-    expired: list[tuple[str, JudgedPartition]] = []
-    kept: list[JudgedPartition] = []
+    expired: list[tuple[str, PartitionLine]] = []
+    kept: list[PartitionLine] = []
     cutoff = _cutoff(now, rules)
     for row in partitions:
         if row.files <= 0:
             continue  # everything in it is gone already
         order, name, reason, old = _judge(rules, row, cutoff)
-        judged = JudgedPartition(row.partition, name, reason)
+        judged = PartitionLine(row.partition, name, reason)
         if old:
             expired.append((order, judged))
         else:
             kept.append(judged)
     going = [judged for _, judged in sorted(expired, key=lambda pair: pair[0])]
     late = f"limit of {rules.max_partitions} at a time"
-    kept += [JudgedPartition(p.partition, p.label, late) for p in going[rules.max_partitions :]]
+    kept += [PartitionLine(p.partition, p.label, late) for p in going[rules.max_partitions :]]
     kept.sort(key=lambda judged: judged.label)
     return PartitionRetention(tuple(going[: rules.max_partitions]), tuple(kept), rules.batch_size)
 

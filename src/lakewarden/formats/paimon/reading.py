@@ -23,9 +23,10 @@ MANIFEST_FIELDS = {
     "extra": "_FILE._EXTRA_FILES",
     "external": "_FILE._EXTERNAL_PATH",
 }
+PARTITION_FIELDS = {"partition": "_PARTITION", "status": "_KIND", "created": "_FILE._CREATION_TIME"}
 INDEX_FIELDS = {"path": "_FILE_NAME", "status": "_KIND", "external": "_EXTERNAL_PATH"}
 INDEX_MARK = "_INDEX_TYPE"
-OPTIONAL = frozenset({"extra", "external"})
+OPTIONAL = frozenset({"extra", "external", "created"})
 
 
 class PaimonReader:
@@ -53,6 +54,9 @@ class PaimonReader:
         if INDEX_MARK in present:
             return _pick(INDEX_FIELDS, present, "index manifest")
         return _pick(MANIFEST_FIELDS, present, "manifest")
+
+    def partition_columns(self, names: Iterable[str]) -> Mapping[str, str]:
+        return _pick(PARTITION_FIELDS, set(names), "manifest")
 
 
 def _nothing(*_: object, **__: object) -> None:

@@ -157,8 +157,6 @@ class _Window:
         stop = self._latest - self._rules.retain_min + 1
         if self._reads_from is not None:
             stop = min(stop, self._reads_from)
-        if self._word == "changelog":
-            stop = min(stop, self._ids[-1])
         young = self._first_young(stop)
         stop = stop if young is None else young
         begin, last = self._run_up_to(stop)

@@ -1,0 +1,159 @@
+"""Apply a plan that drops partitions: one commit a batch, each under a number of its own, so that none is made twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from lakewarden.jobs.fleet import load_states, pointers_of
+from lakewarden.jobs.ownership import claim_place, owner_record
+from lakewarden.jobs.purging import LEASE_SECONDS
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.sweeping import read_task
+from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.lease import Lease
+from lakewarden.logs import bind
+from lakewarden.model.errors import FrozenError, LakewardenError, NothingAppliedError, PlanOutdatedError
+from lakewarden.model.partitions import Drop
+from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.policy import Job, PartitionPolicy
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.table import Holder, TableState
+from lakewarden.pipeline.partitions import by_table, partitions_here
+from lakewarden.pipeline.reading import note_refusal
+from lakewarden.pipeline.wanted import Wanted
+
+DROPPED = "dropped"
+
+
+class Dropping:
+    """One run of one partition plan."""
+
+    def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
+        self.rooms = rooms
+        self.plan: Plan = result.plan
+        self.run_id = run_id
+        self.lease = lease
+        self.progress = progress
+        self.log = bind(run_id=run_id, job=self.plan.job)
+        steps = [step.detail for step in rooms.ledger.runs.steps(run_id) if step.name == DROPPED]
+        self._done: dict[tuple[str, int], int] = {(step["table"], step["batch"]): step["partitions"] for step in steps}
+
+    def run(self) -> RunResult:
+        """Table by table; one that cannot be changed does not stop the others."""
+        tables = [table for table in self.plan.tables if table.refusal is None and table.changes.get("partitions")]
+        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        failed: list[FailedFile] = []
+        for place, table in enumerate(tables, start=1):
+            try:
+                failed += self._table(table)
+            except LakewardenError as error:
+                self.log.error("partitions not dropped", table=table.identifier, code=error.code, message=error.message)
+                failed.append(FailedFile(table.identifier, error.code, error.message))
+            self.progress("drop partitions", place, len(tables))
+        return self._record(failed)
+
+    def _table(self, table: TablePlan) -> Iterator[FailedFile]:
+        """Every batch of one table. Partitions that changed since the plan are left alone and named."""
+        name = table.identifier
+        with ExitStack() as stack:
+            for root in self.plan.roots:
+                if name in root.tables:
+                    stack.enter_context(self._lease(root.prefix))
+            found = pointers_of(self.rooms.catalogs).get(name)
+            if found is None:
+                raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+            state = load_states([found], self.plan.cutoff)[0]
+            if state.refusal is not None or state.uuid != table.uuid:
+                why = state.refusal.message if state.refusal else "it was dropped and made again"
+                raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
+            changed = self._changed(state, table)
+            expirer = self.rooms.partition_expirers[name.split(".", 1)[0]]
+            for number, batch in enumerate(_batches(table)):
+                self._check_frozen()
+                self.lease.check()
+                if (name, number) in self._done:
+                    continue
+                going = [line for line in batch if line["partition"] not in changed]
+                drop = Drop(
+                    tuple(bytes.fromhex(line["partition"]) for line in going),
+                    f"lakewarden-{self.run_id}",
+                    _identifier(self.run_id, name, number),
+                    {"lakewarden.job": str(Job.PARTITION_EXPIRY), "lakewarden.run": self.run_id},
+                )
+                now_ms = int(self.rooms.clock.now().timestamp() * 1000)
+                made = expirer.drop(found[1], drop, now_ms) if going else None
+                self._done[name, number] = len(going) if made else 0
+                detail = {"table": name, "batch": number, "partitions": self._done[name, number], **(made or {})}
+                self.rooms.ledger.runs.step(self.run_id, DROPPED, detail)
+        yield from (
+            FailedFile(f"{name} {line['label']}", PlanOutdatedError.code, "it changed since the plan; it was kept")
+            for line in table.detail["expire"]
+            if line["partition"] in changed
+        )
+
+    def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
+        """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
+        policy = PartitionPolicy.of({**table.policy, "enabled": True})
+        expirer = self.rooms.partition_expirers[table.identifier.split(".", 1)[0]]
+        holder = expirer.latest(state, policy)
+        if not isinstance(holder, Holder):
+            raise PlanOutdatedError(f"the partitions of {table.identifier} do not age any more; nothing was changed")
+        lists = replace(state, manifest_lists=holder.manifest_lists, manifests=(), files=())
+        rows, notes = by_table(
+            partitions_here(Wanted.of([(0, lists)], {table.identifier: "name:"}), read_task(self.rooms))
+        )
+        if 0 in notes:
+            raise PlanOutdatedError(note_refusal(notes[0]).message)
+        now = {row.partition.hex(): (row.files, row.newest_ms) for row in rows.get(0, [])}
+        done = {n for name, n in self._done if name == table.identifier}
+        settled = {line["partition"] for n, batch in enumerate(_batches(table)) if n in done for line in batch}
+        return frozenset(
+            line["partition"]
+            for line in table.detail["expire"]
+            if line["partition"] not in settled
+            and now.get(line["partition"], (0, None))[0] > 0
+            and now[line["partition"]] != (line["files"], line["newest_ms"])
+        )
+
+    def _lease(self, prefix: str) -> Lease:
+        if (foreign := claim_place(self.rooms, owner_record(prefix))) is not None:
+            raise NothingAppliedError(foreign.message, hint=foreign.hint)
+        return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
+
+    def _check_frozen(self) -> None:
+        if (frozen := self.rooms.ledger.switches.frozen()) is not None:
+            raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further partition was dropped")
+
+    def _record(self, failed: Sequence[FailedFile]) -> RunResult:
+        dropped = sum(self._done.values())
+        status = RunStatus.DONE if not failed else RunStatus.PARTIAL if dropped else RunStatus.FAILED
+        result = RunResult(
+            run_id=self.run_id,
+            plan_id=self.plan.plan_id,
+            job=self.plan.job,
+            status=status,
+            changed={"partitions": dropped},
+            failed=tuple(failed),
+        )
+        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
+        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
+        self.log.info("apply ends", status=str(result.status), partitions=dropped)
+        return result
+
+
+def _batches(table: TablePlan) -> Iterator[list[Mapping[str, Any]]]:
+    lines = list(table.detail["expire"])
+    for count in table.detail["batches"]:
+        yield lines[:count]
+        lines = lines[count:]
+
+
+def _identifier(run_id: str, table: str, batch: int) -> int:
+    """A number that no other commit of this user has, and that a repeated run finds again."""
+    digest = hashlib.sha256(f"{run_id} {table} {batch}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")

@@ -1,0 +1,162 @@
+"""Partition expiry: which partitions are old enough to be dropped. Applying is `jobs.dropping`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lakewarden.jobs.evidence import Evidence, refusals_of
+from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.sweeping import read_task, spark_failure
+from lakewarden.logs import bind
+from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
+from lakewarden.model.partitions import PartitionExpiration, PartitionFiles, PartitionLine
+from lakewarden.model.plan import PLAN_FILE, Plan, TablePlan
+from lakewarden.model.policy import Job, PartitionPolicy
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import PlanResult
+from lakewarden.model.table import Holder, TableState
+from lakewarden.pipeline.partitions import by_table
+from lakewarden.pipeline.reading import note_refusal
+from lakewarden.pipeline.wanted import Wanted
+
+STAGES = 4
+Policies = Mapping[str, PartitionPolicy]
+
+
+def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
+    """Observe the tables and write down which partitions would be dropped. Changes nothing."""
+    log = bind(job=str(Job.PARTITION_EXPIRY))
+    now = rooms.clock.now()
+    session = rooms.warm_spark()
+
+    progress("load tables", 0, STAGES)
+    fleet = load_fleet(rooms, now)
+    policies, fleet = policies_of(rooms, fleet, request, Job.PARTITION_EXPIRY, PartitionPolicy.of)
+    chosen = chosen_of(fleet, request)
+    asked = dict(_asked(rooms, fleet, policies, chosen))
+
+    progress("count", 1, STAGES)
+    aging = {number: holder for number, holder in asked.items() if isinstance(holder, Holder)}
+    wanted = Wanted.of(
+        (
+            (n, replace(fleet.states[n], manifest_lists=h.manifest_lists, manifests=(), files=()))
+            for n, h in aging.items()
+        ),
+        fleet.homes,
+    )
+    try:
+        partitions, notes = by_table(_counted(session.result(), wanted, rooms)) if aging else ({}, {})
+    except LakewardenError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
+
+    progress("decide", 2, STAGES)
+    found: dict[int, PartitionExpiration] = {}
+    for number, answer in asked.items():
+        if isinstance(answer, Refusal):
+            found[number] = PartitionExpiration(refusal=answer)
+        elif number in notes:
+            found[number] = PartitionExpiration(refusal=note_refusal(notes[number]))
+        elif answer is not None:
+            found[number] = _survey(rooms, fleet.states[number], policies, partitions.get(number, []), now)
+
+    progress("write the plan", 3, STAGES)
+    tables = tuple(_tables(rooms, fleet, policies, chosen, found, partitions))
+    changing = {table.identifier for table in tables if any(table.changes.values())}
+    document = Plan(
+        job=Job.PARTITION_EXPIRY,
+        created_at=now,
+        expires_at=now + PLAN_LIFETIME,
+        cutoff=now,
+        actor=request.actor,
+        tables=tables,
+        roots=tuple(planned_root(r, fleet, Evidence()) for r in fleet.roots if changing.intersection(r.tables)),
+        parts=(),
+        pointers=fleet.pointers,
+    ).sealed()
+    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
+    rooms.ledger.plans.save(document, request.directory)
+    progress("done", STAGES, STAGES)
+    log.info("plan written", plan=document.plan_id, partitions=document.totals()["changes"].get("partitions", 0))
+    return PlanResult(document, request.directory)
+
+
+def _counted(spark: Any, wanted: Wanted, rooms: Rooms) -> Any:
+    from lakewarden.pipeline.partition_counts import partitions_of
+
+    return partitions_of(spark, wanted, read_task(rooms))
+
+
+def _asked(
+    rooms: Rooms, fleet: Fleet, policies: Policies, chosen: frozenset[str]
+) -> Iterator[tuple[int, Holder | Refusal | None]]:
+    """What has to be read of each chosen table, tables side by side."""
+    numbers = [n for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
+
+    def ask(state: TableState) -> Holder | Refusal | None:
+        expirer = rooms.partition_expirers.get(state.identifier.split(".", 1)[0])
+        if expirer is None:
+            why = f"partitions of {state.format} tables cannot be expired by this version; nothing of it is touched"
+            return UnsupportedTableError(why).refusal()
+        return expirer.latest(state, policies[state.identifier])
+
+    with ThreadPoolExecutor(LOAD_THREADS) as pool:
+        yield from zip(numbers, pool.map(lambda number: ask(fleet.states[number]), numbers), strict=True)
+
+
+def _survey(
+    rooms: Rooms, state: TableState, policies: Policies, partitions: list[PartitionFiles], now: datetime
+) -> PartitionExpiration:
+    expirer = rooms.partition_expirers[state.identifier.split(".", 1)[0]]
+    return expirer.survey(state, policies[state.identifier], partitions, now)
+
+
+def _tables(
+    rooms: Rooms,
+    fleet: Fleet,
+    policies: Policies,
+    chosen: frozenset[str],
+    found: Mapping[int, PartitionExpiration],
+    partitions: Mapping[int, list[PartitionFiles]],
+) -> Iterator[TablePlan]:
+    refusals = refusals_of(fleet, Evidence(), rooms.ledger.reach.last())
+    for number, state in enumerate(fleet.states):
+        if state.identifier not in chosen:
+            continue
+        mine = found.get(number, PartitionExpiration(inactive="its partitions do not age"))
+        reasons = [*refusals[state.identifier], *([mine.refusal] if mine.refusal else [])]
+        yield TablePlan(
+            identifier=state.identifier,
+            uuid=state.uuid,
+            format=state.format,
+            metadata_location=state.metadata_location,
+            refs=state.refs,
+            refusal=reasons[0] if reasons else None,
+            changes={} if reasons else {"partitions": len(mine.expired)},
+            policy=policies[state.identifier].as_values(),
+            detail={} if reasons else _detail(mine, partitions.get(number, [])),
+        )
+
+
+def _detail(found: PartitionExpiration, partitions: list[PartitionFiles]) -> dict[str, Any]:
+    """What goes, with what each partition held when it was planned: one that has changed since is left alone."""
+    held = {row.partition: row for row in partitions}
+
+    def line(item: PartitionLine) -> dict[str, Any]:
+        row = held[item.partition]
+        counts = {"files": row.files, "newest_ms": row.newest_ms}
+        return {"partition": item.partition.hex(), "label": item.label, "reason": item.reason, **counts}
+
+    detail: dict[str, Any] = {
+        "expire": [line(item) for item in found.expired],
+        "keep": [{"label": item.label, "reason": item.reason} for item in found.kept],
+        "batches": [len(batch) for batch in found.batches],
+    }
+    return detail | ({"inactive": found.inactive} if found.inactive else {})

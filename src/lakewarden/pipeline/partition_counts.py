@@ -1,0 +1,23 @@
+"""The Spark job behind partition expiry: every manifest of every table's latest snapshot, summed by partition."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.partitions import DDL, KEYS, count_partitions
+from lakewarden.pipeline.reading import ReadTask
+from lakewarden.pipeline.sweep import Cached, manifests_of
+from lakewarden.pipeline.wanted import Wanted
+
+
+def partitions_of(spark: SparkSession, wanted: Wanted, read: ReadTask) -> pa.Table:
+    """PARTITIONS of the wanted lists: as many rows as the tables have partitions, never as they have files."""
+    manifests = manifests_of(spark, wanted, read, Cached()).where(F.col("content") != c.CONTENT_SIDECAR)
+    counted = manifests.mapInArrow(count_partitions(read), DDL).groupBy(*KEYS)
+    sums = counted.agg(
+        F.sum("files").alias("files"), F.max("newest").alias("newest"), F.sum("unknown").alias("unknown")
+    )
+    return sums.toArrow()
