@@ -77,16 +77,26 @@ class Warden:
         from lakewarden.jobs.planning import Request
 
         name = job_named(job)
-        if name is Job.ORPHAN_CLEANUP and self._settings.orphan_cleanup.below_floor() and not unsafe_short_grace:
-            raise UnsafeGraceError(
-                f"orphan_cleanup.grace_period_hours = {self._settings.orphan_cleanup.grace_period_hours} is below the "
-                "floor of 24: files of writers that have not committed yet would be deleted; nothing was planned"
-            )
+        self._check_floors(name, unsafe_short_grace)
         rooms = self._rooms
         stamp = f"{rooms.clock.now():%Y%m%dT%H%M%SZ}-{name}-{rooms.new_id()}"
         directory = plan_directory(out) if out else f"{rooms.state}plans/{stamp}/"
         request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
         return _planner(name)(rooms, request, progress or _quiet)
+
+    def _check_floors(self, job: Job, unsafe_short_grace: Sequence[str]) -> None:
+        """Raise for a margin of the whole fleet that is too short; for one table, only that table is refused."""
+        cleanup, deletion = self._settings.orphan_cleanup, self._settings.physical_deletion
+        if job is Job.ORPHAN_CLEANUP and cleanup.below_floor() and not unsafe_short_grace:
+            raise UnsafeGraceError(
+                f"orphan_cleanup.grace_period_hours = {cleanup.grace_period_hours} is below the floor of 24: files of "
+                "writers that have not committed yet would be deleted; nothing was planned"
+            )
+        if job is Job.PHYSICAL_DELETION and deletion.below_floor() and not unsafe_short_grace:
+            raise UnsafeGraceError(
+                f"physical_deletion.visibility_delay_hours = {deletion.visibility_delay_hours} is below the floor of 1: "
+                "queries that are reading an expired snapshot would fail; nothing was planned"
+            )
 
     def apply(
         self,

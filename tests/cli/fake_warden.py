@@ -22,7 +22,10 @@ def table(name: str, *, orphans: int = 0, refusal: Refusal | None = None) -> Tab
     verdicts = {"live": Tally(10, 10 * 2**30), "too_new": Tally(1, 2**20), "orphan": Tally(orphans, orphans * 2**30)}
     refs = (Ref("main", 1, "branch"), Ref("v1", 1, "tag"))
     values = {"grace_period_hours": 168, "max_orphan_share": 0.25}
-    return TablePlan(name, f"uuid-{name}", "iceberg", f"s3://b/{name}/m.json", refs, refusal, verdicts, policy=values)
+    return TablePlan(
+        name, f"uuid-{name}", "iceberg", f"s3://b/{name}/m.json", refs, refusal, verdicts,
+        changes={} if refusal else {"files": orphans}, policy=values,
+    )  # fmt: skip
 
 
 def plan_of(*tables: TablePlan) -> Plan:

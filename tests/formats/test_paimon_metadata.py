@@ -300,11 +300,13 @@ class TestRefusals:
 
     def test_snapshots_that_are_all_gone(self, table: LakeTable) -> None:
         """Somebody emptied the directory: every file of the table would look like an orphan."""
+        table.opened.create_tag("t2", 2)
         for number in (1, 2, 3):
             (table.path / f"snapshot/snapshot-{number}").unlink()
-        refusal = state(table).refusal
-        assert refusal is not None
-        assert (refusal.code, "snapshot 3" in refusal.message) == ("LW-TABLE-001", True)
+        found = state(table)
+        assert found.refusal is not None
+        assert (found.refusal.code, "snapshot 3" in found.refusal.message) == ("LW-TABLE-001", True)
+        assert len(found.manifest_lists) == 2
 
 
 class TestUuid:

@@ -23,12 +23,12 @@ def table_state(identifier: str, table: PaimonTable, uuid: str) -> TableState:
 
     A refused table still says what it reaches: it may hold files in other tables' directories, and those must stay.
     """
-    state = unread(identifier, table.location, table.fingerprint)
+    state = replace(unread(identifier, table.location, table.fingerprint), uuid=uuid)
     try:
         check_readable(table)
     except LakewardenError as error:
         return state.refused(error.refusal())
-    filled = _filled(state, table, uuid)
+    filled = _filled(state, table)
     try:
         check_supported(identifier, table)
     except LakewardenError as error:
@@ -52,13 +52,12 @@ def table_uuid(table: PaimonTable) -> str:
     return str(uuid5(_TABLES, f"{table.location}\n{hashlib.sha256(table.first_schema).hexdigest()}"))
 
 
-def _filled(state: TableState, table: PaimonTable, uuid: str) -> TableState:
+def _filled(state: TableState, table: PaimonTable) -> TableState:
     lists = tuple(_lists(table))
     manifests = tuple(_index_manifests(table))
     latest = table.main.latest
     return replace(
         state,
-        uuid=uuid,
         roots=tuple(_roots(table)),
         format_version=max((s.document.get("version") or 1 for b in table.branches if (s := b.latest)), default=0),
         current_snapshot_id=latest.id if latest else None,

@@ -28,7 +28,7 @@ def data_directory(options: Mapping[str, str]) -> str:
 
 
 def check_readable(table: PaimonTable) -> None:
-    """Raise for metadata that contradicts itself, so that what it names cannot be trusted."""
+    """Raise for metadata that names files in a way that cannot be followed."""
     for branch in table.branches:
         for snapshot in _all(branch):
             names = (snapshot.base, snapshot.delta, snapshot.changelog, snapshot.index_manifest, snapshot.statistics)
@@ -37,18 +37,13 @@ def check_readable(table: PaimonTable) -> None:
                     raise UnreadableMetadataError(
                         f"snapshot {snapshot.id} in {branch.directory} names a file {name!r}, which is no bare name"
                     )
-        hint = branch.latest_hint or branch.earliest_hint
-        if hint and not branch.snapshots:
-            # The format never removes the last snapshot. All its files would look like orphans.
-            raise UnreadableMetadataError(
-                f"{branch.directory}snapshot/ had snapshot {hint} and has no snapshot file at all"
-            )
 
 
 def check_supported(identifier: str, table: PaimonTable) -> None:
-    """Raise for every feature because of which files could be missed or misjudged."""
+    """Raise where what the metadata names is known, yet files could be missed or misjudged."""
     for branch in table.branches:
         _check_options(f"{identifier} (branch {branch.name})", branch.schema.options)
+        _check_snapshots(branch)
         for snapshot in _all(branch):
             version = snapshot.document.get("version")
             if version is not None and (not isinstance(version, int) or version > NEWEST_SNAPSHOT_VERSION):
@@ -56,6 +51,15 @@ def check_supported(identifier: str, table: PaimonTable) -> None:
                     f"snapshot {snapshot.id} of {identifier} (branch {branch.name}) has version {version}, newer than "
                     f"{NEWEST_SNAPSHOT_VERSION}; nothing was touched"
                 )
+
+
+def _check_snapshots(branch: Branch) -> None:
+    """The format never removes the last snapshot: without it, all files of the branch would look like orphans."""
+    hint = branch.latest_hint or branch.earliest_hint
+    if hint and not branch.snapshots:
+        raise UnreadableMetadataError(
+            f"{branch.directory}snapshot/ had snapshot {hint} and has no snapshot file at all; nothing was touched"
+        )
 
 
 def _check_options(name: str, options: Mapping[str, str]) -> None:
