@@ -154,7 +154,7 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
     """LISTS that strangers still reach, and MARKS of the strangers that may be somebody's current metadata."""
     numbers = sweep.fleet.numbers
     lists = [
-        (numbers[row["table"]], row["format"], uri, True, None, None, None)
+        (numbers[row["table"]], row["format"], uri, True, None, None, None, None)
         for row in found
         for uri in row.get("lists", ())
     ]

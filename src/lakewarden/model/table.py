@@ -44,7 +44,7 @@ class ManifestList:
     """One snapshot's list of manifests, and how many files its summary says it must hold.
 
     `soft` lists belong to states that are no longer current: they protect what they reach while they
-    are there, and a list that is gone protects nothing.
+    are there, and a list that is gone protects nothing. `length` is its size in bytes where metadata says it.
     """
 
     uri: str
@@ -53,6 +53,7 @@ class ManifestList:
     delete_files: int | None = None
     snapshot_id: int | None = None
     parent_id: int | None = None
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ LISTS = pa.schema(
         ("soft", pa.bool_()),
         ("data_files", pa.int64()),
         ("delete_files", pa.int64()),
+        ("length", pa.int64()),
         (HOME, pa.string()),
     ]
 )

@@ -53,7 +53,7 @@ def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
-            blobs = task.stores.get_many([canonical(row["uri"]) for row in rows])
+            blobs = sized(rows, task.stores.get_many([canonical(row["uri"]) for row in rows]))
             reader = task.readers[rows[0]["format"]]
             decoded, _, errors = decode_files(blobs, reader.list_columns)
             found = [_manifests(rows, part, reader) for part in decoded]
@@ -122,13 +122,17 @@ def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]
 
 
 def sized(rows: list[Row], blobs: list[bytes | Exception]) -> list[bytes | Exception]:
-    """The bytes, or an error where their number is not the one the list recorded."""
+    """The bytes, or an error where their number is not the one that the list, or for a list the snapshot, recorded."""
     return [
-        IncompleteManifestError(f"has {len(blob)} bytes where its list says {row['length']}")
+        IncompleteManifestError(f"has {len(blob)} bytes where its {named_by(row)} says {row['length']}")
         if isinstance(blob, bytes) and row["length"] is not None and len(blob) != row["length"]
         else blob
         for row, blob in zip(rows, blobs, strict=True)
     ]
+
+
+def named_by(row: Row) -> str:
+    return "list" if "path" in row else "snapshot"
 
 
 def _manifests(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:

@@ -58,7 +58,7 @@ def manifests_of(spark: SparkSession, wanted: Wanted, read: ReadTask, cached: Ca
     parts = [local(spark, wanted.manifests)] if wanted.manifests.num_rows else []
     if cached.lists:
         known = stored(spark, cached.lists, LIST_CACHE, read)
-        parts.append(lists.drop("data_files", "delete_files").join(known, "uri").select(*c.MANIFESTS.names))
+        parts.append(lists.drop("data_files", "delete_files", "length").join(known, "uri").select(*c.MANIFESTS.names))
         unread = lists.join(known.select("uri").distinct(), "uri", "left_anti").select(*c.LISTS.names)
     parts.append(unread.mapInArrow(read_lists(read), ddl(c.MANIFESTS)))
     keys = ["path", "length", "rows", "live", "content", c.TABLE, "format", c.HOME]

@@ -37,7 +37,7 @@ class Wanted:
         for number, state in states:
             home = homes.get(state.identifier)
             lists += [
-                (number, state.format, item.uri, item.soft, item.data_files, item.delete_files, home)
+                (number, state.format, item.uri, item.soft, item.data_files, item.delete_files, item.length, home)
                 for item in state.manifest_lists
             ]
             manifests += [

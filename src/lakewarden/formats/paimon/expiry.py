@@ -125,7 +125,7 @@ def _become_changelogs(table: PaimonTable, snapshots: dict[str, Retention], poli
     for branch in table.branches:
         if decoupled(branch.schema.options, policy):
             expired = snapshots[branch.name].expired
-            yield from (changelog(table, s) for s in branch.snapshots if s.id in expired)
+            yield from (changelog(table, branch, s) for s in branch.snapshots if s.id in expired)
 
 
 def _detail(branch: Branch, snapshots: Retention, changelogs: Retention, policy: ExpiryPolicy) -> dict[str, Any]:

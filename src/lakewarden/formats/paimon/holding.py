@@ -25,7 +25,7 @@ def holders(
         kept = [s for s in branch.snapshots if s.id not in expired.get(branch.name, ())]
         found += _branch_holders(table, branch, kept)
         held = [c for c in branch.changelogs if c.id not in changelogs.get(branch.name, ())]
-        found += [changelog(table, item) for item in held]
+        found += [changelog(table, branch, item) for item in held]
     return tuple(found)
 
 
@@ -36,10 +36,9 @@ def _branch_holders(table: PaimonTable, branch: Branch, kept: Sequence[Snapshot]
     later = [s for s in kept if s.id - 1 in there]
     yield from (_shown(table, s) for s in first)
     # Deletions of later commits take nothing from what the first one shows: it is still there to be read.
-    yield Holder(Hold.ADDED, tuple(_list(table, s.delta) for s in later if s.delta), _index_manifests(table, later))
-    yield Holder(Hold.NAMES, tuple(_list(table, s.base) for s in later if s.base), (), tuple(_files(table, later)))
-    # A branch's first snapshot may be the copy of a tag, whose changelog went with the snapshot that was tagged.
-    changelogs = tuple(_list(table, s.changelog, soft=s in first) for s in kept if s.changelog)
+    yield Holder(Hold.ADDED, tuple(_list(table, s, s.delta) for s in later if s.delta), _index_manifests(table, later))
+    yield Holder(Hold.NAMES, tuple(_list(table, s, s.base) for s in later if s.base), (), tuple(_files(table, later)))
+    changelogs = tuple(_list(table, s, s.changelog, soft=s.changelog in table.gone) for s in kept if s.changelog)
     yield Holder(Hold.ADDED, changelogs, (), _named(changelogs))
     covered = {(s.id, s.base, s.delta) for s in kept}
     for tag in branch.tags:
@@ -51,28 +50,31 @@ def _shown(table: PaimonTable, snapshot: Snapshot) -> Holder:
     """What one snapshot shows: base and delta merged, its index and statistics."""
     return Holder(
         Hold.NET,
-        tuple(_list(table, name) for name in (snapshot.base, snapshot.delta) if name),
+        tuple(_list(table, snapshot, name) for name in (snapshot.base, snapshot.delta) if name),
         _index_manifests(table, [snapshot]),
         tuple(_files(table, [snapshot])),
     )
 
 
-def changelog(table: PaimonTable, item: Snapshot) -> Holder:
-    """A changelog that outlived its snapshot: all that its lists name. Where it has a changelog list of its own, its
-    base and delta went with the snapshot."""
+def changelog(table: PaimonTable, branch: Branch, item: Snapshot) -> Holder:
+    """What a changelog that outlived its snapshot needs: all that its own list names.
+
+    Without a list of its own it is the delta itself, unless the table writes changelog files: then there were none, and
+    the format may have removed base and delta with the snapshot.
+    """
     own = item.changelog is not None
     names = [item.changelog] if own else [item.base, item.delta]
-    lists = tuple(_list(table, name) for name in names if name)
+    soft = not own and branch.produces_changelog
+    lists = tuple(_list(table, item, name, soft=soft) for name in names if name)
     return Holder(Hold.ALL, lists, (), _named(lists))
 
 
 def _named(lists: Iterable[ManifestList]) -> tuple[ReachedFile, ...]:
-    return tuple(ReachedFile(found.uri, Kind.MANIFEST_LIST) for found in lists)
+    return tuple(ReachedFile(found.uri, Kind.MANIFEST_LIST) for found in lists if not found.soft)
 
 
-def _list(table: PaimonTable, name: str | None, *, soft: bool = False) -> ManifestList:
-    assert name is not None
-    return ManifestList(table.manifest(name), soft=soft)
+def _list(table: PaimonTable, snapshot: Snapshot, name: str, *, soft: bool = False) -> ManifestList:
+    return ManifestList(table.manifest(name), soft=soft, snapshot_id=snapshot.id, length=snapshot.length_of(name))
 
 
 def _index_manifests(

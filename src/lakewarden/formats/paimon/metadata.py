@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 from lakewarden.formats.paimon.holding import holders
 from lakewarden.formats.paimon.support import check_readable, check_supported, data_directory, external_paths
-from lakewarden.formats.paimon.table import MAIN, Branch, PaimonTable, Snapshot
+from lakewarden.formats.paimon.table import MAIN, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.table import ManifestList, NamedManifest, ReachedFile, Ref, TableState
 from lakewarden.model.uri import FileUri
@@ -111,7 +111,8 @@ def _lists(table: PaimonTable) -> Iterator[ManifestList]:
     def note(name: str | None, snapshot: Snapshot, soft: bool) -> None:
         if name is not None:
             uri = table.manifest(name)
-            (maybe if soft else certain).setdefault(uri, ManifestList(uri, soft=soft, snapshot_id=snapshot.id))
+            item = ManifestList(uri, soft=soft, snapshot_id=snapshot.id, length=snapshot.length_of(name))
+            (maybe if soft else certain).setdefault(uri, item)
 
     for branch in table.branches:
         for snapshot in branch.snapshots:
@@ -123,16 +124,12 @@ def _lists(table: PaimonTable) -> Iterator[ManifestList]:
             note(tag.snapshot.delta, tag.snapshot, soft=False)
             note(tag.snapshot.changelog, tag.snapshot, soft=True)
         for changelog in branch.changelogs:
-            only_delta = changelog.changelog is None and not _produces_changelog(branch)
+            only_delta = changelog.changelog is None and not branch.produces_changelog
             note(changelog.base, changelog, soft=not only_delta)
             note(changelog.delta, changelog, soft=not only_delta)
             note(changelog.changelog, changelog, soft=False)
     yield from certain.values()
     yield from (item for uri, item in maybe.items() if uri not in certain)
-
-
-def _produces_changelog(branch: Branch) -> bool:
-    return branch.schema.options.get("changelog-producer", "none").strip().lower() != "none"
 
 
 def _index_manifests(table: PaimonTable) -> Iterator[NamedManifest]:

@@ -33,7 +33,9 @@ class PaimonPartitionExpirer:
         except LakewardenError as error:
             return error.refusal()
         names = [name for name in (newest.base, newest.delta) if name]
-        return Holder(Hold.NET, tuple(ManifestList(table.manifest(name)) for name in names))
+        return Holder(
+            Hold.NET, tuple(ManifestList(table.manifest(name), length=newest.length_of(name)) for name in names)
+        )
 
     def survey(
         self, state: TableState, policy: PartitionPolicy, partitions: Iterable[PartitionFiles], now: datetime

@@ -57,6 +57,11 @@ class Snapshot:
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableMetadataError(f"{uri} is not a snapshot file ({type(error).__name__}: {error})") from error
 
+    def length_of(self, name: str) -> int | None:
+        """The size of one of its lists, where it says."""
+        sizes = {self.base: self.base_size, self.delta: self.delta_size, self.changelog: self.changelog_size}
+        return sizes.get(name)
+
     @property
     def document(self) -> dict[str, Any]:
         """Everything the file says, also what this version does not know."""
@@ -113,6 +118,11 @@ class Branch:
     consumers: Mapping[str, int] = field(default_factory=dict)
     earliest_hint: int | None = None
     latest_hint: int | None = None
+
+    @property
+    def produces_changelog(self) -> bool:
+        """Whether commits write changelog files of their own; else a changelog is the delta itself."""
+        return self.schema.options.get("changelog-producer", "none").strip().lower() != "none"
 
     @property
     def latest(self) -> Snapshot | None:
