@@ -64,6 +64,7 @@ class Lake:
     shape: Shape
     properties: dict[str, str]
     base: Path
+    format: str = "iceberg"
 
     @property
     def database(self) -> Path:

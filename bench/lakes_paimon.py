@@ -138,9 +138,7 @@ def _write_table(lake: PaimonLake, number: int) -> None:
     catalog.create_table(name, schema, False)
     table = catalog.get_table(name)
     writer = table.new_batch_write_builder().new_write()
-    writer.write_arrow(
-        pa.table([pa.array(range(shape.partitions), kind) for kind in COLUMNS.types], schema=COLUMNS)
-    )
+    writer.write_arrow(pa.table([pa.array(range(shape.partitions), kind) for kind in COLUMNS.types], schema=COLUMNS))
     first = writer.prepare_commit()
     writer.close()
     history = _History(table, location, first)

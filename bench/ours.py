@@ -7,15 +7,17 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-import lakewarden
 from bench.lakes import Lake
 from bench.measure import Sample, Stopwatch
 from bench.spark_jobs import job_seconds, newest_job
+from lakewarden.model.clock import Clock
 from lakewarden.model.run import PlanResult
 from lakewarden.warden import Warden
+from lakewarden.wiring import open_warden
 
 CONFIG = """\
 [worker]
@@ -28,7 +30,7 @@ location = "file://{state}"
 master = "local[2]"
 
 [catalogs.{name}]
-format = "iceberg"
+format = "{format}"
 properties = {{ {properties} }}
 
 [orphan_cleanup]
@@ -44,15 +46,31 @@ grace_period_hours = 0
 """
 
 
+class AnyLake(Protocol):
+    """A lake of either format: what a configuration says of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def properties(self) -> dict[str, str]: ...
+
+    @property
+    def warehouse(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """A state directory of its own, thrown away afterwards: no manifest of an earlier run is remembered."""
 
-    lake: Lake
+    lake: AnyLake
     base: Path
 
     @staticmethod
-    def fresh(lake: Lake, scratch: Path, settings: str = "") -> Deployment:
+    def fresh(lake: AnyLake, scratch: Path, settings: str = "") -> Deployment:
         base = scratch / "deployments" / uuid.uuid4().hex[:12]
         base.mkdir(parents=True)
         return Deployment(lake, base).with_settings(settings)
@@ -61,7 +79,8 @@ class Deployment:
         """The same state under other settings of the job."""
         lake = self.lake
         properties = ", ".join(f'"{key}" = "{value}"' for key, value in lake.properties.items())
-        text = CONFIG.format(state=self.base / "state", name=lake.name, properties=properties, settings=settings)
+        state = self.base / "state"
+        text = CONFIG.format(state=state, name=lake.name, format=lake.format, properties=properties, settings=settings)
         if lake.warehouse.startswith("s3://"):
             text += NO_GRACE
         (self.base / "lakewarden.toml").write_text(text)
@@ -71,9 +90,9 @@ class Deployment:
     def config(self) -> str:
         return str(self.base / "lakewarden.toml")
 
-    def open(self) -> Warden:
+    def open(self, clock: Clock | None = None) -> Warden:
         """Opened and its database made: a warm process has that behind it."""
-        warden = lakewarden.open(self.config)
+        warden = open_warden(self.config, clock=clock)
         warden.runs()
         return warden
 
@@ -81,13 +100,15 @@ class Deployment:
         shutil.rmtree(self.base, ignore_errors=True)
 
 
-def plan(deployment: Deployment, warden: Warden, uuids: Sequence[str] = ()) -> tuple[Sample, PlanResult]:
+def plan(
+    deployment: Deployment, warden: Warden, uuids: Sequence[str] = (), job: str = "orphans"
+) -> tuple[Sample, PlanResult]:
     """One plan over the whole lake, timed by stage."""
     out = str(deployment.base / f"plan-{uuid.uuid4().hex[:8]}")
     spark = SparkSession.builder.getOrCreate()
     newest = newest_job(spark)
     watch = Stopwatch()
-    result = warden.plan("orphans", out=out, unsafe_short_grace=uuids, progress=watch)
+    result = warden.plan(job, out=out, unsafe_short_grace=uuids, progress=watch)
     sample = watch.sample()
     for number, took in enumerate(job_seconds(spark, newest), 1):
         sample.stages[f"(Spark job {number})"] = took
@@ -96,7 +117,7 @@ def plan(deployment: Deployment, warden: Warden, uuids: Sequence[str] = ()) -> t
     return sample, result
 
 
-def first_plan(lake: Lake, scratch: Path, uuids: Sequence[str] = ()) -> tuple[Sample, set[str]]:
+def first_plan(lake: AnyLake, scratch: Path, uuids: Sequence[str] = ()) -> tuple[Sample, set[str]]:
     """A plan of a deployment that has never seen this lake; also the orphans it names."""
     deployment = Deployment.fresh(lake, scratch)
     warden = deployment.open()

@@ -15,7 +15,7 @@ from bench.measure import Sample
 from bench.s3 import Server
 from bench.spark_jobs import RETAINED, job_seconds, newest_job
 from lakewarden.pipeline.session import spark_session
-from tests.fixtures_spark import JARS, add_sqlite_catalog
+from tests.fixtures_spark import CARRIED_BY_SPARK, JARS, add_sqlite_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,9 +25,10 @@ PARTITIONS = ("4", "200")
 
 
 def open_session(scratch: Path) -> SparkSession:
-    """The one session of both sides: two cores, the Iceberg runtime, and memory enough for a million files."""
+    """The one session of both sides: two cores, the Iceberg and Paimon runtimes, and memory enough for a million files."""
     conf = {
         "spark.jars.packages": ",".join(JARS),
+        "spark.jars.excludes": ",".join(CARRIED_BY_SPARK),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.driver.memory": "4g",
         # The JVM as it comes: ours asks for the quick compiler, which would slow the peer down once it is warm.

@@ -33,6 +33,7 @@ from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
+from lakewarden.pipeline.parts import notes_facts
 from lakewarden.pipeline.verdicts import Rules
 
 if TYPE_CHECKING:
@@ -151,16 +152,25 @@ def _evidence(
     session: Future[SparkSession],
 ) -> Evidence:
     """Each released file: needed again by some table of the fleet, or free to go."""
+    from lakewarden.pipeline import quick
     from lakewarden.pipeline import sweep as spark_sweep
     from lakewarden.pipeline.holding import marks_of
+    from lakewarden.pipeline.settling import settle
 
     holdings = Holdings.of(((n, state, state.held) for n, state in enumerate(fleet.states)), fleet.homes)
     part = part_task_of(rooms, fleet, roots, _rules(rooms, fleet, chosen), directory)
     try:
         spark = session.result()
         read = read_task(rooms)
+        facts: pa.Table
+        if (settled := settle(spark, holdings, read)) is not None:
+            facts = quick.facts_of_files(spark, due.parts, settled.live, part, read)
+            facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
+            counts = settled.live.counts(len(fleet.states))
+            needed = {number: (int(count), "") for number, count in enumerate(counts) if count}
+            return replace(gather(facts, Verdict.PENDING, holdings.tables), missing=needed)
         listed = spark_sweep.stored(spark, due.parts, c.LISTED, read)
-        facts: pa.Table = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
+        facts = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
     except LakewardenError:
         raise
     except Exception as error:

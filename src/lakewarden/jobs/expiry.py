@@ -27,6 +27,7 @@ from lakewarden.model.table import TableState
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
+from lakewarden.pipeline.parts import notes_facts
 from lakewarden.pipeline.verdicts import Rules
 
 if TYPE_CHECKING:
@@ -105,8 +106,10 @@ def _evidence(
     session: Future[SparkSession],
 ) -> Evidence:
     """What would be released, file by file: listed, named by what goes, needed by nothing that stays."""
+    from lakewarden.pipeline import quick
     from lakewarden.pipeline import sweep as spark_sweep
     from lakewarden.pipeline.holding import marks_of
+    from lakewarden.pipeline.settling import settle
 
     touching = {name for root in roots for name in root.tables}
     states = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in touching]
@@ -116,8 +119,14 @@ def _evidence(
     try:
         spark = session.result()
         read = read_task(rooms)
-        listed = spark_sweep.listing(spark, list(shards_of(rooms, fleet, roots)), read)
-        facts: pa.Table = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
+        shards = list(shards_of(rooms, fleet, roots))
+        facts: pa.Table
+        if (settled := settle(spark, holdings, read)) is not None:
+            facts = quick.facts(spark, shards, (), settled.live, part, read)
+            facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
+        else:
+            listed = spark_sweep.listing(spark, shards, read)
+            facts = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
     except LakewardenError:
         raise
     except Exception as error:

@@ -8,7 +8,7 @@ hashes would weigh on the driver, and `pipeline.sweep` joins in Spark instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,15 @@ def key_hashes(keys: pa.Array) -> Hashes:
 
 @dataclass(frozen=True)
 class Live:
-    """Every live file under the swept roots: its hash (sorted, each once), its table, its kind."""
+    """Every live file under the swept roots: its hash (sorted, each once), its table, its kind.
+
+    `released` has the (sorted) hashes of files that something needed which is about to go.
+    """
 
     hashes: Hashes
     tables: NDArray[np.int32]
     kinds: NDArray[np.int8]
+    released: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
     @staticmethod
     def of(hashes: Sequence[Hashes], tables: Sequence[NDArray[Any]], kinds: Sequence[NDArray[Any]]) -> Live:
@@ -118,9 +122,8 @@ def list_and_judge(lister: Callable[[Batches], Batches], live: Live, part: PartT
 def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.RecordBatch:
     """LISTED in, JOINED out: what a join with the live files would give, live rows without their names."""
     hashes = key_hashes(match_keys(listed[c.KEY], listed[c.ROOT], homes))
-    at = np.searchsorted(live.hashes, hashes)
-    at[at == len(live.hashes)] = 0
-    found = live.hashes[at] == hashes if len(live.hashes) else np.zeros(len(hashes), bool)
+    at, found = _places(live.hashes, hashes)
+    _, released = _places(live.released, hashes)
     missed = pa.array(~found)
     nothing = pa.scalar(None, pa.int32())
     columns = {name: listed[name] for name in c.LISTED.names}
@@ -131,8 +134,18 @@ def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.R
         columns[c.KIND] = pc.if_else(missed, nothing, pa.array(live.kinds[at].astype(np.int32)))
     else:
         columns[c.TABLE] = columns[c.KIND] = pa.nulls(listed.num_rows, pa.int32())
-    columns[c.MARK] = pc.if_else(missed, 0, c.MARK_LIVE).cast(pa.int32())
+    marks = np.where(found, c.MARK_LIVE, 0) | np.where(released, c.MARK_RELEASED, 0)
+    columns[c.MARK] = pa.array(marks, pa.int32())
     return pa.record_batch([columns[name] for name in c.JOINED.names], schema=c.JOINED)
+
+
+def _places(known: Hashes, hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each hash lies in the sorted ones, and whether it is among them."""
+    if not len(known):
+        return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), bool)
+    at = np.searchsorted(known, hashes)
+    at[at == len(known)] = 0
+    return at, known[at] == hashes
 
 
 assert len(KINDS) < 128, "a kind is one byte"

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import BY_NAME, Root
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.inventory import inventories_table, read_inventory
+from lakewarden.pipeline.inventory import inventories_table, read_inventory, read_parquet
 from lakewarden.pipeline.listing import list_shards, shards_table
 from lakewarden.pipeline.parts import PartTask
 from lakewarden.pipeline.probe import REACHED_DDL, Live, hash_manifests, key_hashes, list_and_judge
@@ -96,6 +96,13 @@ def live_under(prefixes: Sequence[str], reached: Mapping[int, Reach], named: pa.
         tables.append(np.array(numbers, np.int32))
         kinds.append(np.array(kind_codes, np.int8))
     return Live.of(hashes, tables, kinds)
+
+
+def facts_of_files(spark: SparkSession, uris: Sequence[str], live: Live, part: PartTask, read: ReadTask) -> pa.Table:
+    """FACTS of files that are already known: LISTED rows in Parquet files of ours."""
+    files = local(spark, pa.table({"uri": pa.array(uris, pa.string())}))
+    step = list_and_judge(read_parquet(read.stores, c.LISTED), live, part)
+    return files.mapInArrow(step, c.ddl(c.FACTS)).toArrow()
 
 
 def facts(

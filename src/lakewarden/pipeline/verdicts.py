@@ -158,7 +158,7 @@ def _owners(rows: pa.Table, rules: Rules) -> tuple[NDArray[np.int32], pa.Array]:
     roots, starts = np.unique(rows[c.ROOT].to_numpy(), return_index=True)
     table_ids = np.zeros(rows.num_rows, np.int32)
     names: list[pa.Array] = []
-    for root_id, start, end in zip(roots, starts, [*starts[1:], rows.num_rows], strict=True):
+    for root_id, start, end in zip(roots, starts, np.append(starts, rows.num_rows)[1:], strict=True):
         below = keys.slice(start, end - start)
         relative = below
         owners = rules.owners[int(root_id)]

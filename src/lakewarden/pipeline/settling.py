@@ -1,0 +1,212 @@
+"""The quick way to know what holders need: every manifest is read once, by tasks, into 64-bit hashes and signs.
+
+The driver sums them up for each holder. As in `pipeline.probe`, two files with one hash can only make one that may go
+look needed; and above `MOST_LIVE` entries `pipeline.holding` sums in Spark instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from lakewarden.model.roots import match_key
+from lakewarden.model.table import Hold
+from lakewarden.model.verdict import Kind
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.holdings import Holdings
+from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.probe import MOST_LIVE, Hashes, Live, key_hashes
+from lakewarden.pipeline.quick import FEW_LISTS
+from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.sweep import Cached, local, manifests_of
+
+FEW_MANIFESTS = 64
+
+# One row per manifest, by its number: what its entries name, hashed, whether each is added (1) or deleted (0), its kind.
+ENTRIES = pa.schema(
+    [
+        ("number", pa.int32()),
+        ("hashes", pa.binary()),
+        ("added", pa.binary()),
+        ("kinds", pa.binary()),
+        ("note", pa.string()),
+    ]
+)
+ENTRIES_DDL = "number int, hashes binary, added binary, kinds binary, note string"
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What holders need and what would be released, as hashes; notes of what could not be read."""
+
+    live: Live
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What one manifest names."""
+
+    hashes: Hashes
+    added: NDArray[np.bool_]
+    kinds: NDArray[np.int8]
+
+
+def settle(spark: SparkSession, holdings: Holdings, read: ReadTask) -> Settled | None:
+    """What the holders need, or None if that is too much to carry."""
+    read = replace(read, cache=None)
+    named, notes = _manifests(spark, holdings, read)
+    holds = np.array(holdings.rows["hold"].to_pylist(), object)
+    shut = (holds[named[c.TABLE].to_numpy()] == Hold.NAMES) | (named["content"].to_numpy() == c.CONTENT_SIDECAR)
+    # One that any holder must have is certain, whatever another one says of it.
+    opened = named.filter(pa.array(~shut.astype(bool))).sort_by("soft")
+    paths = pc.unique(opened["path"])
+    numbers = pc.index_in(opened["path"], paths).to_numpy()
+    _, firsts = np.unique(numbers, return_index=True)
+    once = opened.take(pa.array(firsts))
+    once = once.set_column(once.schema.get_field_index(c.TABLE), c.TABLE, pa.array(np.arange(len(paths)), pa.int32()))
+    if (pc.sum(once["rows"]).as_py() or 0) > MOST_LIVE:
+        return None
+    entries, more = _entries(spark, once.select(c.MANIFESTS.names).cast(c.MANIFESTS), read)
+    # Notes of lists speak of holders, those of manifests of manifests: any holder of one will do to find its table.
+    owner = dict(zip(numbers.tolist(), opened[c.TABLE].to_pylist(), strict=True))
+    notes += [_renumbered(note, owner) for note in more]
+    return Settled(_summed(holdings, holds, named, opened[c.TABLE].to_numpy(), numbers, entries), tuple(notes))
+
+
+def _manifests(spark: SparkSession, holdings: Holdings, read: ReadTask) -> tuple[pa.Table, list[str]]:
+    """MANIFESTS of every holder, and notes. Lists are few, and a Spark stage costs more than reading a thousand here."""
+    wanted = holdings.wanted
+    if wanted.lists.num_rows <= FEW_LISTS:
+        found = pa.Table.from_batches(read_lists(read)(iter(wanted.lists.to_batches())), schema=c.MANIFESTS)
+        found = pa.concat_tables([found, wanted.manifests])
+    else:
+        found = manifests_of(spark, wanted, read, Cached()).toArrow().cast(c.MANIFESTS)
+    noted = pc.starts_with(found["path"], NOTE)
+    return found.filter(pc.invert(noted)), found.filter(noted)["path"].to_pylist()
+
+
+def _entries(spark: SparkSession, manifests: pa.Table, read: ReadTask) -> tuple[dict[int, list[Entries]], list[str]]:
+    if manifests.num_rows <= FEW_MANIFESTS:
+        rows = pa.Table.from_batches(pack_entries(read)(iter(manifests.to_batches())), schema=ENTRIES)
+    else:
+        rows = local(spark, manifests).mapInArrow(pack_entries(read), ENTRIES_DDL).toArrow()
+    found: dict[int, list[Entries]] = {}
+    notes: list[str] = []
+    for row in rows.to_pylist():
+        if row["note"] is not None:
+            notes.append(row["note"])
+            continue
+        added = np.frombuffer(row["added"], np.bool_)
+        part = Entries(np.frombuffer(row["hashes"], np.uint64), added, np.frombuffer(row["kinds"], np.int8))
+        found.setdefault(row["number"], []).append(part)
+    return found, notes
+
+
+def pack_entries(read: ReadTask) -> Callable[[Batches], Batches]:
+    """MANIFESTS in (a table's number is the manifest's), ENTRIES out. The manifest itself is not among its entries."""
+
+    def run(batches: Batches) -> Batches:
+        for marks in read_manifests(read)(batches):
+            table = pa.Table.from_batches([marks])
+            noted = pc.equal(table[c.MARK], c.MARK_NOTE)
+            rows = [{"note": note} for note in table.filter(noted)[c.KEY].to_pylist()]
+            own = pc.equal(table[c.KIND], KIND_CODES[Kind.MANIFEST])
+            table = table.filter(pc.invert(pc.or_(noted, own)))
+            table = table.take(pa.array(np.argsort(table[c.TABLE].to_numpy(), kind="stable")))
+            hashes = key_hashes(table[c.KEY].combine_chunks())
+            added = (table[c.MARK].to_numpy() & c.MARK_DELETED) == 0
+            kinds = table[c.KIND].to_numpy().astype(np.int8)
+            numbers, starts = np.unique(table[c.TABLE].to_numpy(), return_index=True)
+            for number, start, end in zip(numbers, starts, np.append(starts, table.num_rows)[1:], strict=True):
+                piece = slice(start, end)
+                rows.append(
+                    {
+                        "number": int(number),
+                        "hashes": hashes[piece].tobytes(),
+                        "added": added[piece].tobytes(),
+                        "kinds": kinds[piece].tobytes(),
+                    }
+                )
+            yield from pa.Table.from_pylist(rows, schema=ENTRIES).to_batches()
+
+    return run
+
+
+def _summed(
+    holdings: Holdings,
+    holds: NDArray[np.object_],
+    named: pa.Table,
+    owners: NDArray[np.int32],
+    numbers: NDArray[np.int64],
+    entries: Mapping[int, list[Entries]],
+) -> Live:
+    """What each holder needs, added up over all of them."""
+    tables = np.array(holdings.tables, np.int32)
+    released = holdings.rows[c.MARK].to_numpy() == c.MARK_RELEASED
+    gone: list[Hashes] = []
+    hashes: list[Hashes] = []
+    owned: list[NDArray[np.int32]] = []
+    kinds: list[NDArray[np.int8]] = []
+
+    def note(holder: int, several: Hashes, codes: NDArray[np.int8]) -> None:
+        if released[holder]:
+            gone.append(several)
+        else:
+            hashes.append(several)
+            kinds.append(codes)
+            owned.append(np.full(len(several), tables[holder], np.int32))
+
+    order = np.argsort(owners, kind="stable")
+    holders, starts = np.unique(owners[order], return_index=True)
+    for holder, mine in zip(holders, np.split(numbers[order], starts[1:]), strict=True):
+        parts = [part for number in mine.tolist() for part in entries.get(number, ())]
+        note(int(holder), *_needed(str(holds[holder]), parts))
+    for keys, codes, of in (_manifest_keys(named), _named_keys(holdings)):
+        digest = key_hashes(keys) if len(keys) else np.empty(0, np.uint64)
+        for holder in np.unique(of):
+            note(int(holder), digest[of == holder], codes[of == holder])
+    live = Live.of(hashes, owned, kinds)
+    return replace(live, released=np.unique(np.concatenate([np.empty(0, np.uint64), *gone])))
+
+
+def _needed(hold: str, parts: list[Entries]) -> tuple[Hashes, NDArray[np.int8]]:
+    """The files that a holder keeps, of those its manifests name."""
+    hashes = np.concatenate([np.empty(0, np.uint64), *(part.hashes for part in parts)])
+    kinds = np.concatenate([np.empty(0, np.int8), *(part.kinds for part in parts)])
+    added = np.concatenate([np.empty(0, bool), *(part.added for part in parts)])
+    if hold == Hold.ADDED:
+        return hashes[added], kinds[added]
+    if hold != Hold.NET:
+        return hashes, kinds
+    values, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
+    net = np.bincount(places, weights=np.where(added, 1, -1), minlength=len(values)) > 0
+    return values[net], kinds[firsts][net]
+
+
+def _manifest_keys(named: pa.Table) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:
+    """The manifests themselves, once a holder."""
+    pairs = named.select([c.TABLE, "path", c.HOME]).group_by([c.TABLE, "path", c.HOME]).aggregate([])
+    homes = pairs[c.HOME].to_pylist()
+    keys = [match_key(path, home) for path, home in zip(pairs["path"].to_pylist(), homes, strict=True)]
+    codes = np.full(len(keys), KIND_CODES[Kind.MANIFEST], np.int8)
+    return pa.array(keys, pa.string()), codes, pairs[c.TABLE].to_numpy()
+
+
+def _named_keys(holdings: Holdings) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:
+    named = holdings.wanted.named
+    return named[c.KEY].combine_chunks(), named[c.KIND].to_numpy().astype(np.int8), named[c.TABLE].to_numpy()
+
+
+def _renumbered(note: str, owner: Mapping[int, int]) -> str:
+    told = json.loads(note.removeprefix(NOTE))
+    return NOTE + json.dumps(told | {"table": owner[told["table"]]})
