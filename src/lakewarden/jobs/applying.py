@@ -59,6 +59,7 @@ ABSENT_SHARE = 0.2
 ABSENT_AT_LEAST = 20
 CHECKS_A_BATCH = 3
 STARTED = "started"
+GONE = (Outcome.DELETED, Outcome.HIDDEN, Outcome.QUARANTINED, Outcome.ABSENT)
 NOT_FILES = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY)
 
 # What passes by itself or by somebody's hand: the run stays open, and the same apply goes on with it.
@@ -256,10 +257,17 @@ class Application:
         answers = [outcomes[file.uri] for file in files]
         if resumed:
             answers = [self._after_crash(answer) for answer in answers]
+        self._settle_pending(answers)
         self.rooms.ledger.journal.outcomes(self.run_id, number, answers)
         self.tally.add(files, answers)
         self.pace.learn(answers)
         self.log.debug("batch done", batch=number, files=len(files))
+
+    def _settle_pending(self, answers: Sequence[FileOutcome]) -> None:
+        """Strike what is gone from the ledger of released files. Before the outcome is recorded: a batch without one is
+        looked at again, while a name left behind would count as absent in the next plan."""
+        if self.plan.job == Job.PHYSICAL_DELETION:
+            self.rooms.ledger.pending.remove(answer.uri for answer in answers if answer.outcome in GONE)
 
     def _validated(self) -> float:
         """When the batch was validated. A table with many new manifests takes long once, and is quick the next time."""
@@ -278,7 +286,8 @@ class Application:
         if not self.quarantined:
             return {}
         trash, concurrency = trash_of(self.rooms), self.pace.concurrency
-        copies = copy_to_trash(self.rooms.stores, trash, self.run_id, files, concurrency=concurrency)
+        copied = [file for file in files if not file.uri.endswith("/")]
+        copies = copy_to_trash(self.rooms.stores, trash, self.run_id, copied, concurrency=concurrency)
         return {copy.uri: copy for copy in copies}
 
     def _named(self, outcome: FileOutcome) -> FileOutcome:

@@ -7,6 +7,7 @@ line must end in a refusal, not in a lost file.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.uri import FileUri, within
 from lakewarden.model.verdict import Outcome
 from lakewarden.storage.compare import differs
+from lakewarden.storage.directories import directory_tag
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.present import look
@@ -78,7 +80,8 @@ def delete(
     by_store: dict[int, tuple[Any, list[int]]] = {}
     directories: dict[str, Any] = {}
     for i, file in enumerate(files):
-        directory, _, name = file.uri.rpartition("/")
+        # A directory of a local disk ends in a slash: it goes only if it is empty. Elsewhere the name is refused.
+        directory, _, name = file.uri.removesuffix("/" if file.uri.startswith("file://") else "").rpartition("/")
         if directory not in directories:
             _covered_directory(permit, file.uri, f"{directory}/")
             directories[directory] = stores.at(file.uri)
@@ -168,6 +171,9 @@ def _local(permit: DeletePermit, disk: LocalDisk) -> _Remove:
         with OpenDirectories(permit.roots) as directories:
             for file in files:
                 try:
+                    if file.uri.endswith("/"):
+                        results.append(_remove_directory(directories, file))
+                        continue
                     directory, name = directories.of(file.uri)
                     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
                     if differs(file, found):
@@ -182,6 +188,20 @@ def _local(permit: DeletePermit, disk: LocalDisk) -> _Remove:
         return results
 
     return remove
+
+
+def _remove_directory(directories: OpenDirectories, file: JournalFile) -> FileOutcome:
+    """Remove a directory that is still the listed one. The kernel refuses one that is not empty."""
+    directory, name = directories.of(file.uri.removesuffix("/"))
+    if directory_tag(os.stat(name, dir_fd=directory, follow_symlinks=False)) != file.etag:
+        return FileOutcome(file.uri, Outcome.CHANGED)
+    try:
+        os.rmdir(name, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return FileOutcome(file.uri, Outcome.CHANGED, None, "it is not an empty directory any more")
+        raise
+    return FileOutcome(file.uri, Outcome.DELETED)
 
 
 def _remote(store: ObjectStore) -> _Remove:

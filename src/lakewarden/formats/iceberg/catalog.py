@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.formats.iceberg.metadata import parse, table_state, unread
+from lakewarden.formats.iceberg.metadata import PATH_PROPERTIES, parse, table_state, unread
 from lakewarden.formats.iceberg.recent import recent_states
 from lakewarden.model.errors import (
     CatalogUnavailableError,
@@ -25,8 +25,12 @@ from lakewarden.model.table import Pointer, TableState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
+    from pyiceberg.table import Table
 
 LOAD_THREADS = 16
+
+# What a server says of a table's store: the properties that PyIceberg's own FileIO would use.
+STORE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.")
 
 # Told of a table's location and the store properties that a REST server handed out for it.
 Vend = Callable[[str, Mapping[str, str]], None]
@@ -43,6 +47,7 @@ class IcebergCatalog:
         self._read = read
         self._opened: PyIcebergCatalog | None = None
         self._vend = vend
+        self._unloaded: dict[str, str] = {}
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
@@ -61,11 +66,11 @@ class IcebergCatalog:
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""
         try:
-            document = parse(self._fetch(pointer.metadata_location), pointer.metadata_location)
+            document = parse(self._fetch(pointer), pointer.metadata_location)
             state = table_state(pointer.identifier, pointer.metadata_location, document)
             return self._with_recent(self._served(state), document, cutoff)
         except LakewardenError as error:
-            return unread(pointer.identifier, pointer.metadata_location).refused(error.refusal())
+            return self._served(unread(pointer.identifier, pointer.metadata_location).refused(error.refusal()))
 
     def _with_recent(self, state: TableState, document: Mapping[str, Any], cutoff: datetime) -> TableState:
         """The table with what its recent states reach; refused if one of those cannot be understood."""
@@ -78,7 +83,13 @@ class IcebergCatalog:
             return state if state.refusal else state.refused(UnreadableMetadataError(reason).refusal())
         return replace(state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files))
 
-    def _fetch(self, uri: str) -> bytes:
+    def _fetch(self, pointer: Pointer) -> bytes:
+        uri = pointer.metadata_location
+        if not uri:
+            why = self._unloaded.get(pointer.identifier, "it names no metadata file")
+            raise UnreadableMetadataError(
+                f"catalog {self.name} lists {pointer.identifier} but does not load it ({why}); nothing was touched"
+            )
         try:
             return self._read(uri)
         except (FileNotFoundError, ValueError) as error:
@@ -90,7 +101,10 @@ class IcebergCatalog:
         """The table; refused if its catalog does not show all that it knows of it."""
         try:
             self._check_served()
-        except LakewardenError as error:
+        except NessieServedError as error:
+            # Nessie itself serves gc.enabled=false: switching that on, as its refusal advises, would be no way out.
+            return state.refused(error.refusal())
+        except PartialViewError as error:
             return state if state.refusal else state.refused(error.refusal())
         return state
 
@@ -119,16 +133,36 @@ class IcebergCatalog:
                     yield found
 
     def _pointer(self, catalog: PyIcebergCatalog, name: tuple[str, ...]) -> tuple[str, str] | None:
-        from pyiceberg.exceptions import NoSuchTableError
+        """A table and its metadata file, which is empty where the server does not say; None for a dropped table."""
+        from pydantic import ValidationError
+        from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchTableError
 
+        identifier = ".".join(name)
         try:
             table = catalog.load_table(name)
-        except NoSuchTableError:
-            # Dropped between listing and loading: it protects nothing any more.
-            return None
-        if vended := {k: v for k, v in table.io.properties.items() if self._properties.get(k) != v}:
-            self._vend(table.metadata.location, vended)
-        return ".".join(name), table.metadata_location
+        except NoSuchTableError as error:
+            if not _listed(catalog, name):
+                # Dropped between listing and loading: it protects nothing any more.
+                return None
+            # A server says the same of a table whose metadata file is lost; its other files are still somebody's.
+            return self._without_metadata(identifier, error)
+        except (BadRequestError, ForbiddenError, ValidationError) as error:
+            # This table's trouble, not the catalog's: the others go on.
+            return self._without_metadata(identifier, error)
+        self._pass_on_credentials(table)
+        return identifier, table.metadata_location or ""
+
+    def _without_metadata(self, identifier: str, error: Exception) -> tuple[str, str]:
+        self._unloaded[f"{self.name}.{identifier}"] = f"{type(error).__name__}: {error}"
+        return identifier, ""
+
+    def _pass_on_credentials(self, table: Table) -> None:
+        """Tell the stores what the server handed out, with what the configuration adds to it (often the endpoint)."""
+        store = {k: str(v) for k, v in table.io.properties.items() if k.startswith(STORE_PROPERTIES)}
+        if any(self._properties.get(key) != value for key, value in store.items()):
+            for place in {table.metadata.location, *(table.properties.get(p) for p in PATH_PROPERTIES)}:
+                if place:
+                    self._vend(place, store)
 
 
 def _namespaces(catalog: PyIcebergCatalog, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -136,6 +170,15 @@ def _namespaces(catalog: PyIcebergCatalog, parent: tuple[str, ...]) -> Iterator[
         yield namespace
         if namespace != parent:
             yield from _namespaces(catalog, namespace)
+
+
+def _listed(catalog: PyIcebergCatalog, name: tuple[str, ...]) -> bool:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return name in catalog.list_tables(name[:-1])
+    except NoSuchNamespaceError:
+        return False
 
 
 def _sql_rows(catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]] | None:
