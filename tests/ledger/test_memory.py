@@ -59,7 +59,7 @@ def test_pending_files_are_entered_counted_walked_and_struck_out(ledger: Ledger)
     pages = list(ledger.pending.iter_uris(1000))
     assert [len(page) for page in pages] == [1000, 1000, 500]
     assert {uri for page in pages for uri in page} == {file.uri for file in waiting}
-    assert ledger.pending.remove([*(file.uri for file in waiting[:2000]), "s3://lake/other"]) == 2000
+    assert ledger.pending.strike([*(file.uri for file in waiting[:2000]), "s3://lake/other"]) == 2000
     assert ledger.pending.count() == 500
     assert list(ledger.pending.iter_uris(1000)) == [[file.uri for file in waiting[2000:]]]
 

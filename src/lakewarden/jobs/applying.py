@@ -267,7 +267,7 @@ class Application:
         """Strike what is gone from the ledger of released files. Before the outcome is recorded: a batch without one is
         looked at again, while a name left behind would count as absent in the next plan."""
         if self.plan.job == Job.PHYSICAL_DELETION:
-            self.rooms.ledger.pending.remove(answer.uri for answer in answers if answer.outcome in GONE)
+            self.rooms.ledger.pending.strike(answer.uri for answer in answers if answer.outcome in GONE)
 
     def _validated(self) -> float:
         """When the batch was validated. A table with many new manifests takes long once, and is quick the next time."""

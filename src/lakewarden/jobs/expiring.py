@@ -104,7 +104,7 @@ class Expiring:
                 touched = True
                 self.rooms.ledger.runs.step(self.run_id, BEGUN, {"table": name})
                 held = partial(_all_held, [self.lease, *leases])
-                count = expirer.carry_out(pointer, steps, partial(self._remove, name, began, held))
+                count = expirer.carry_out(pointer, steps, partial(self._retire, name, began, held))
             with self._journal:
                 self._expired[name] = count
             self.rooms.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "snapshots": count})
@@ -116,7 +116,7 @@ class Expiring:
             return FailedFile(name, error.code, error.message)
         return None
 
-    def _remove(self, table: str, began: float, held: object, files: Sequence[JournalFile]) -> None:
+    def _retire(self, table: str, began: float, held: object, files: Sequence[JournalFile]) -> None:
         """Remove metadata files of expired snapshots: announced, through the one door, recorded."""
         if not files:
             return

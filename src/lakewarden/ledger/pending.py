@@ -41,7 +41,7 @@ class Pending:
                 rows = {file.uri: _row(file) for file in chunk}
                 put(connection, pending, list(rows.values()))
 
-    def remove(self, uris: Iterable[str]) -> int:
+    def strike(self, uris: Iterable[str]) -> int:
         """Strike files out, and say how many were there."""
         removed = 0
         with self._connections.write() as connection:

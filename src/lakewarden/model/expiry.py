@@ -56,6 +56,6 @@ class Expirer(Protocol):
         """Why the plan does not fit the table any more; None if it does. `resumed`: part of it may be done already."""
         ...
 
-    def carry_out(self, pointer: Pointer, detail: Detail, remove: Callable[[Sequence[JournalFile]], None]) -> int:
-        """Expire the planned snapshots, and say how many went. `remove` is the only way to remove a metadata file."""
+    def carry_out(self, pointer: Pointer, detail: Detail, retire: Callable[[Sequence[JournalFile]], None]) -> int:
+        """Expire the planned snapshots, and say how many went. `retire` is the only way to remove a metadata file."""
         ...

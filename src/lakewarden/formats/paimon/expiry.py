@@ -12,7 +12,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from lakewarden.formats.paimon.holding import changelog, holders
+from lakewarden.formats.paimon.holding import changelog_holders, holders
 from lakewarden.formats.paimon.read import read_table
 from lakewarden.formats.paimon.retention import Retention, decoupled, expirable, expirable_changelogs
 from lakewarden.formats.paimon.table import Branch, PaimonTable, Snapshot
@@ -23,7 +23,7 @@ from lakewarden.model.ports import Files, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
 from lakewarden.model.verdict import Kind
 
-Remove = Callable[[Sequence[JournalFile]], None]
+Retire = Callable[[Sequence[JournalFile]], None]
 
 
 class PaimonExpirer:
@@ -43,17 +43,17 @@ class PaimonExpirer:
         """Why the plan does not fit the table any more."""
         return next(_differences(read_table(_location(pointer), self._files), detail, resumed=resumed), None)
 
-    def carry_out(self, pointer: Pointer, detail: Detail, remove: Remove) -> int:
+    def carry_out(self, pointer: Pointer, detail: Detail, retire: Retire) -> int:
         """Expire what was planned, branch by branch. Raises PlanOutdatedError if the table moved meanwhile."""
         table = read_table(_location(pointer), self._files)
         if (why := next(_differences(table, detail, resumed=True), None)) is not None:
             raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
         branches = {branch.name: branch for branch in table.branches}
         for planned in detail["branches"]:
-            self._expire(branches[planned["name"]], planned, remove)
+            self._expire(branches[planned["name"]], planned, retire)
         return sum(len(planned["snapshots"]) for planned in detail["branches"])
 
-    def _expire(self, branch: Branch, planned: Detail, remove: Remove) -> None:
+    def _expire(self, branch: Branch, planned: Detail, retire: Retire) -> None:
         ids = {item["id"] for item in planned["snapshots"]}
         gone = {item["id"] for item in planned["changelogs"]}
         going = [s for s in branch.snapshots if s.id in ids]
@@ -62,12 +62,12 @@ class PaimonExpirer:
             self._files.put(f"{branch.directory}snapshot/EARLIEST", str(planned["end"]).encode())
         if planned["decoupled"]:
             self._keep_changelogs(branch, going)
-        remove([self._entry(f"{branch.directory}snapshot/snapshot-{s.id}", s.raw) for s in going])
+        retire([self._entry(f"{branch.directory}snapshot/snapshot-{s.id}", s.raw) for s in going])
         if gone:
             left = [c.id for c in branch.changelogs if c.id not in gone]
             self._files.put(f"{branch.directory}changelog/EARLIEST", str(min(left)).encode())
             old = [c for c in branch.changelogs if c.id in gone]
-            remove([self._entry(f"{branch.directory}changelog/changelog-{c.id}", c.raw) for c in old])
+            retire([self._entry(f"{branch.directory}changelog/changelog-{c.id}", c.raw) for c in old])
 
     def _keep_changelogs(self, branch: Branch, going: Sequence[Snapshot]) -> None:
         """Snapshots that live on as changelogs: written before the snapshot goes, so that neither is ever missing."""
@@ -81,7 +81,7 @@ class PaimonExpirer:
                 self._files.put(f"{branch.directory}changelog/EARLIEST", str(going[0].id).encode())
 
     def _entry(self, uri: str, raw: bytes) -> JournalFile:
-        """A metadata file to remove. Its tag is read before its bytes: what is replaced after that is not removed."""
+        """A metadata file to retire. Its tag is read before its bytes: what is replaced after that is not removed."""
         found = self._files.head(uri)
         if found is None or self._files.get(uri) != raw:
             raise PlanOutdatedError(f"{uri} was replaced while it was expired; no further snapshot of it was touched")
@@ -125,7 +125,7 @@ def _become_changelogs(table: PaimonTable, snapshots: dict[str, Retention], poli
     for branch in table.branches:
         if decoupled(branch.schema.options, policy):
             expired = snapshots[branch.name].expired
-            yield from (changelog(table, branch, s) for s in branch.snapshots if s.id in expired)
+            yield from changelog_holders(table, branch, [s for s in branch.snapshots if s.id in expired])
 
 
 def _detail(branch: Branch, snapshots: Retention, changelogs: Retention, policy: ExpiryPolicy) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def holders(
         kept = [s for s in branch.snapshots if s.id not in expired.get(branch.name, ())]
         found += _branch_holders(table, branch, kept)
         held = [c for c in branch.changelogs if c.id not in changelogs.get(branch.name, ())]
-        found += [changelog(table, branch, item) for item in held]
+        found += changelog_holders(table, branch, held)
     return tuple(found)
 
 
@@ -56,17 +56,18 @@ def _shown(table: PaimonTable, snapshot: Snapshot) -> Holder:
     )
 
 
-def changelog(table: PaimonTable, branch: Branch, item: Snapshot) -> Holder:
-    """What a changelog that outlived its snapshot needs: all that its own list names.
+def changelog_holders(table: PaimonTable, branch: Branch, items: Iterable[Snapshot]) -> Iterator[Holder]:
+    """What changelogs that outlived their snapshots need: all that their own lists name.
 
-    Without a list of its own it is the delta itself, unless the table writes changelog files: then there were none, and
-    the format may have removed base and delta with the snapshot.
+    One without a list of its own is its delta, unless the table writes changelog files: then its readers look at nothing
+    else, and base and delta go with the snapshot, as the format has it.
     """
-    own = item.changelog is not None
-    names = [item.changelog] if own else [item.base, item.delta]
-    soft = not own and branch.produces_changelog
-    lists = tuple(_list(table, item, name, soft=soft) for name in names if name)
-    return Holder(Hold.ALL, lists, (), _named(lists))
+    for item in items:
+        if item.changelog is None and branch.produces_changelog:
+            continue
+        names = [item.base, item.delta] if item.changelog is None else [item.changelog]
+        lists = tuple(_list(table, item, name) for name in names if name)
+        yield Holder(Hold.ALL, lists, (), _named(lists))
 
 
 def _named(lists: Iterable[ManifestList]) -> tuple[ReachedFile, ...]:
