@@ -31,7 +31,7 @@ from lakewarden.pipeline.cache import CacheWriter
 from lakewarden.pipeline.inventory import inventory_files
 from lakewarden.pipeline.names import KIND_CODES
 from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts
-from lakewarden.pipeline.probe import MOST_LIVE, Live
+from lakewarden.pipeline.probe import MOST_LIVE, Live, key_hashes
 from lakewarden.pipeline.reading import ReadTask
 from lakewarden.pipeline.verdicts import Ownership, Rules
 from lakewarden.pipeline.wanted import Wanted
@@ -83,11 +83,11 @@ def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
 
 
 def _fits(rooms: Rooms, sweep: Sweep) -> bool:
-    """Whether the live files are few enough to carry, and no memory of earlier plans has to be joined."""
+    """Whether the live and the released files are few enough to carry, and no earlier plan has to be joined."""
     counts = [_files_in(state) for state in sweep.fleet.states if state.refusal is None]
     expected = sum(GUESSED_FILES if count is None else count for count in counts)
-    remembered = sweep.request.actor.trigger is Trigger.SCHEDULE or rooms.ledger.pending.count()
-    return expected <= MOST_LIVE and not remembered
+    remembered = sweep.request.actor.trigger is Trigger.SCHEDULE
+    return expected + rooms.ledger.pending.count() <= MOST_LIVE and not remembered
 
 
 def _quick_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wanted) -> tuple[pa.Table, int]:
@@ -102,6 +102,9 @@ def _quick_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wanted
     remember_reach(rooms, sweep.fleet, own, fresh, notes)
     reached = {**known, **fresh}
     live = quick.live_under(part.prefixes, reached, wanted.named)
+    # After the metadata: whatever that no longer reaches was entered here before it was let go.
+    released = [key_hashes(pa.array(uris, pa.string())) for uris in rooms.ledger.pending.iter_uris()]
+    live = replace(live, pending=np.sort(np.concatenate([live.pending, *released])))
     facts = quick.facts(spark, shards, _inventories(rooms, sweep), live, part, read)
     return pa.concat_tables([facts, notes_facts(notes)]), _missing(sweep, live, part, facts)
 

@@ -52,13 +52,15 @@ def key_hashes(keys: pa.Array) -> Hashes:
 class Live:
     """Every live file under the swept roots: its hash (sorted, each once), its table, its kind.
 
-    `released` has the (sorted) hashes of files that something needed which is about to go.
+    `released` has the (sorted) hashes of files that something needed which is about to go, `pending` those of the whole
+    addresses of files that an earlier expiry released.
     """
 
     hashes: Hashes
     tables: NDArray[np.int32]
     kinds: NDArray[np.int8]
     released: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    pending: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
     @staticmethod
     def of(hashes: Sequence[Hashes], tables: Sequence[NDArray[Any]], kinds: Sequence[NDArray[Any]]) -> Live:
@@ -122,8 +124,10 @@ def list_and_judge(lister: Callable[[Batches], Batches], live: Live, part: PartT
 def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.RecordBatch:
     """LISTED in, JOINED out: what a join with the live files would give, live rows without their names."""
     hashes = key_hashes(match_keys(listed[c.KEY], listed[c.ROOT], homes))
+    addresses = key_hashes(listed[c.KEY]) if homes and len(live.pending) else hashes
     at, found = _places(live.hashes, hashes)
     _, released = _places(live.released, hashes)
+    _, pending = _places(live.pending, addresses)
     missed = pa.array(~found)
     nothing = pa.scalar(None, pa.int32())
     columns = {name: listed[name] for name in c.LISTED.names}
@@ -135,6 +139,7 @@ def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.R
     else:
         columns[c.TABLE] = columns[c.KIND] = pa.nulls(listed.num_rows, pa.int32())
     marks = np.where(found, c.MARK_LIVE, 0) | np.where(released, c.MARK_RELEASED, 0)
+    marks |= np.where(pending, c.MARK_PENDING, 0)
     columns[c.MARK] = pa.array(marks, pa.int32())
     return pa.record_batch([columns[name] for name in c.JOINED.names], schema=c.JOINED)
 
