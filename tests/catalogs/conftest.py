@@ -16,7 +16,7 @@ from pyiceberg.catalog.rest import RestCatalog as RestClient
 
 from tests.apply.worlds import World, write_config
 from tests.lakes import Lake, age_everything, local_path, plant_orphans, write_table
-from tests.s3.conftest import NO_GRACE, S3World, bucket  # noqa: F401
+from tests.s3.conftest import NO_GRACE, S3World, bucket
 from tests.servers_rest import JarsMissingError, RestCatalog, RestJvm
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

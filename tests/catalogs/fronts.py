@@ -24,7 +24,9 @@ def front(uri: str, change: Change) -> Iterator[str]:
         def _pass(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             connection = HTTPConnection(behind.hostname or "", behind.port, timeout=30)
-            kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "accept-encoding")}
+            kept = {
+                name: value for name, value in self.headers.items() if name.lower() not in ("host", "accept-encoding")
+            }
             connection.request(self.command, self.path, self.rfile.read(length) if length else None, kept)
             answer = connection.getresponse()
             status, body = answer.status, answer.read()

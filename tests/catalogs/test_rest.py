@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +13,7 @@ from lakewarden.model.plan import Plan
 from tests.apply.worlds import at_batch, hand_plan, plant_rows
 from tests.catalogs.conftest import RestWorld, metadata_file
 from tests.catalogs.fronts import front, overriding
-from tests.lakes import MONTH_SECONDS, age_everything, append, plant_orphans
+from tests.lakes import MONTH_SECONDS, age_everything, plant_orphans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,11 @@ def test_the_whole_way(rest_world: RestWorld, spark: SparkSession) -> None:
     """Tables by PyIceberg, and one by Spark with deletes, through one server."""
     world = rest_world
     name = f"rest{world.lake.properties['uri'].rpartition(':')[2]}"
-    for key, value in {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": world.lake.properties["uri"]}.items():
+    for key, value in {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "rest",
+        ".uri": world.lake.properties["uri"],
+    }.items():
         spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
     spark.sql(
         f"CREATE TABLE {name}.sales.by_spark (id BIGINT, part STRING) USING iceberg PARTITIONED BY (part) "

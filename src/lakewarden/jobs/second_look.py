@@ -21,11 +21,11 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import (
     Sweep,
     empty_parts,
+    memories_of,
     part_task,
     read_task,
     spark_failure,
     usable_cache,
-    with_memories,
 )
 from lakewarden.model.errors import Refusal, UnreadableMetadataError
 from lakewarden.model.roots import claims_of, group_roots
@@ -183,8 +183,8 @@ def _judge_again(rooms: Rooms, sweep: Sweep, evidence: Evidence, wanted: Wanted)
         marks = spark_sweep.reached(spark, wanted, read, usable_cache(rooms))
         if evidence.writer_files:
             marks = marks.unionByName(spark_sweep.writer_files(spark, parts, read, sweep.fleet.numbers))
-        marks = with_memories(rooms, sweep, spark, marks)
-        again = gather(spark_sweep.facts(listed, marks, part_task(rooms, sweep)))
+        memories = memories_of(rooms, sweep, spark)
+        again = gather(spark_sweep.facts(listed, marks, part_task(rooms, sweep), memories))
     except Exception as error:
         raise spark_failure(error) from error
     empty_parts(rooms, parts)

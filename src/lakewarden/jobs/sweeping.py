@@ -148,8 +148,7 @@ def _joined_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wante
     if inventories := _inventories(rooms, sweep):
         listed = listed.unionByName(spark_sweep.inventory(spark, inventories, read))
     marks = spark_sweep.reached(spark, wanted, read, cached)
-    marks = with_memories(rooms, sweep, spark, marks)
-    return spark_sweep.facts(listed, marks, part_task(rooms, sweep))
+    return spark_sweep.facts(listed, marks, part_task(rooms, sweep), memories_of(rooms, sweep, spark))
 
 
 def empty_parts(rooms: Rooms, parts: Iterable[str]) -> None:
@@ -235,19 +234,21 @@ def _whole(rooms: Rooms, file: CacheFile) -> bool:
     return found is not None and found.size == file.bytes
 
 
-def with_memories(rooms: Rooms, sweep: Sweep, spark: SparkSession, marks: DataFrame) -> DataFrame:
-    """The marks, plus files that an expiry released, plus orphans that an earlier plan saw already."""
+def memories_of(rooms: Rooms, sweep: Sweep, spark: SparkSession) -> DataFrame | None:
+    """MARKS by address: files that an expiry released, and orphans that an earlier plan saw already."""
     from lakewarden.pipeline import sweep as spark_sweep
 
+    marks = None
     if rooms.ledger.pending.count():
-        marks = marks.unionByName(spark_sweep.pending(spark, rooms.ledger.pending.iter_uris()))
+        marks = spark_sweep.pending(spark, rooms.ledger.pending.iter_uris())
     if sweep.request.actor.trigger is Trigger.SCHEDULE:
         margin = max((policy.margin for policy in sweep.policies.values()), default=timedelta())
         earlier = rooms.ledger.plans.newest_before(Job.ORPHAN_CLEANUP, sweep.now - margin)
         header = rooms.ledger.plans.header(earlier.plan_id) if earlier else None
         if earlier and earlier.path and header and header.parts:
             parts = [earlier.path + part.name for part in header.parts]
-            marks = marks.unionByName(spark_sweep.seen(spark, parts, ReadTask(rooms.stores, rooms.readers)))
+            seen = spark_sweep.seen(spark, parts, ReadTask(rooms.stores, rooms.readers))
+            marks = marks.unionByName(seen) if marks is not None else seen
     return marks
 
 

@@ -62,9 +62,17 @@ def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
             notes = _notes(rows, errors, "uri")
             if task.cache and not reader.by_name and (note := task.cache.lists(rows, kept)):
                 notes.append((0, note))
-            yield from _together([*(table.select(c.MANIFESTS.names) for table in kept), _noted_manifests(notes)])
+            named = once(pa.concat_tables([c.MANIFESTS.empty_table(), *(t.select(c.MANIFESTS.names) for t in kept)]))
+            yield from _together([named, _noted_manifests(notes)])
 
     return run
+
+
+def once(manifests: pa.Table) -> pa.Table:
+    """Each manifest once, certain if any of its lists is: the lists of a table's snapshots name mostly the same ones."""
+    keys = [name for name in c.MANIFESTS.names if name != "soft"]
+    found = manifests.group_by(keys).aggregate([("soft", "min")]).rename_columns([*keys, "soft"])
+    return found.select(c.MANIFESTS.names).cast(c.MANIFESTS)
 
 
 def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:

@@ -79,8 +79,10 @@ def files_of(spark: SparkSession, manifests: DataFrame, read: ReadTask, cached: 
     return _union(parts)
 
 
-def facts(listed: DataFrame, marks: DataFrame, part: PartTask) -> pa.Table:
-    """Join, judge and write: FACTS comes back, PLAN_ROWS lie in the plan's directory."""
+def facts(listed: DataFrame, marks: DataFrame, part: PartTask, memories: DataFrame | None = None) -> pa.Table:
+    """Join, judge and write: FACTS comes back, PLAN_ROWS lie in the plan's directory. `memories` are MARKS by address."""
+    if memories is not None and not part.homes:
+        marks, memories = marks.unionByName(memories), None
     if len(part.prefixes) <= FEW_ROOTS:
         # Most of a fleet's live files lie outside the few roots that a narrow selection sweeps.
         under = F.col(c.KEY).startswith(NOTE) | F.col(c.KEY).startswith(BY_NAME)
@@ -91,6 +93,8 @@ def facts(listed: DataFrame, marks: DataFrame, part: PartTask) -> pa.Table:
         F.min(c.TABLE).alias(c.TABLE), F.min(c.KIND).alias(c.KIND), F.bit_or(c.MARK).alias(c.MARK)
     )
     joined = _by_name(listed, needed, part.homes) if part.homes else listed.join(needed, c.KEY, "full_outer")
+    if memories is not None:
+        joined = _remembered(joined, memories)
     live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
     # A live row is only counted, so its name does not have to travel any further.
     counted = [
@@ -106,6 +110,13 @@ def _by_name(listed: DataFrame, needed: DataFrame, homes: Mapping[int, str]) -> 
     listed = listed.withColumn("match", F.coalesce(F.concat(home, name), F.col(c.KEY)))
     found = listed.join(needed.withColumnRenamed(c.KEY, "match"), "match", "full_outer")
     return found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")
+
+
+def _remembered(joined: DataFrame, memories: DataFrame) -> DataFrame:
+    """What is remembered of listed files, added by their address: a name that metadata needs is found elsewhere too."""
+    known = memories.groupBy(c.KEY).agg(F.bit_or(c.MARK).alias("memory"))
+    both = F.coalesce(c.MARK, F.lit(0)).bitwiseOR(F.coalesce("memory", F.lit(0)))
+    return joined.join(known, c.KEY, "left").withColumn(c.MARK, both).drop("memory")
 
 
 def stored(spark: SparkSession, uris: Sequence[str], schema: pa.Schema, read: ReadTask) -> DataFrame:

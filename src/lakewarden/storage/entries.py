@@ -10,6 +10,7 @@ from obstore.exceptions import BaseError
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Directory, Stat
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.store import MARKER, Store, bad_name, shown, unavailable
 
 
@@ -21,6 +22,8 @@ def entries_of(store: Store, prefix_key: str) -> Directory:
     """
     where = f"{store.scheme}://{store.bucket}/{prefix_key}"
     try:
+        if isinstance(store, LocalDisk):
+            return store.entries(prefix_key)
         rows = [row for batch in store.list(prefix_key, direct=True) for row in batch.to_pylist()]
         below = {_directory_name(key, where) for key in _children(store, prefix_key)}
     except FileNotFoundError as error:

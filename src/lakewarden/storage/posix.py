@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -10,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from lakewarden.model.errors import StoreUnavailableError
-from lakewarden.model.ports import Stat
+from lakewarden.model.ports import Directory, Stat
 from lakewarden.storage.scratch import drop_temporary, temporary_name
-from lakewarden.storage.store import Ambiguous, Children, unavailable, unsafe_key
+from lakewarden.storage.store import Ambiguous, Children, bad_name, shown, unavailable, unsafe_key
 from lakewarden.storage.walk import walk
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -134,6 +135,30 @@ class LocalDisk:
         except OSError as error:
             raise unavailable(error, f"listing {base}") from error
         return [f"{base[1:]}{name}/" for name in names], False
+
+    def entries(self, prefix_key: str) -> Directory:
+        """What lies directly in a directory, in one look at it. Raises OSError; StoreUnavailableError for a name or a
+        kind of file that cannot be carried."""
+        base = _directory(prefix_key)
+        if base != "/" and stat.S_ISLNK(os.lstat(base[:-1]).st_mode):
+            raise StoreUnavailableError(f"{base} cannot be listed for what it is (symlink)")
+        files: builtins.list[Stat] = []
+        below: builtins.list[str] = []
+        with os.scandir(base) as entries:
+            for entry in entries:
+                if bad_name(entry.name) is not None:
+                    raise StoreUnavailableError(f"a name in {base} cannot be listed ({shown(entry.name)})")
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(entry.name)
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if not stat.S_ISREG(found.st_mode):
+                    raise StoreUnavailableError(f"{base}{entry.name} cannot be listed for what it is (special, or a symlink)")
+                files.append(Stat(entry.name, found.st_size, modified_of(found), etag_of(found)))
+        return Directory(tuple(sorted(files, key=lambda file: file.key)), tuple(sorted(below)))
 
     def first_after(self, prefix_key: str, after: str) -> str | None:
         base = _directory(prefix_key)[1:]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from lakewarden.formats.paimon.listing import fingerprint, list_metadata
+from lakewarden.formats.paimon.listing import BranchFiles, fingerprint, list_metadata
 from lakewarden.formats.paimon.metadata import table_state, table_uuid, unread
 from lakewarden.formats.paimon.metastore import metastore_tables
 from lakewarden.formats.paimon.read import read_table
@@ -39,6 +39,7 @@ class PaimonCatalog:
         self.name = name
         self._properties = dict(properties)
         self._files = files
+        self._listed: dict[str, tuple[str, tuple[BranchFiles, ...] | None]] = {}
         self._metastore = self._properties.get("metastore", "filesystem").strip().lower()
 
     def pointers(self) -> Sequence[Pointer]:
@@ -53,7 +54,9 @@ class PaimonCatalog:
         """The table as it is now, whatever the pointer's fingerprint says; refused where it cannot be understood."""
         location, _, seen = pointer.metadata_location.rpartition("#")
         try:
-            table = read_table(location, self._files)
+            # The listing behind the pointer may serve as the first of the two around the reading.
+            mark, branches = self._listed.pop(location, ("", None))
+            table = read_table(location, self._files, listed=branches if mark == seen else None)
             return self._served(table_state(pointer.identifier, table, table_uuid(table)))
         except LakewardenError as error:
             return unread(pointer.identifier, location, seen).refused(error.refusal())
@@ -80,8 +83,10 @@ class PaimonCatalog:
         # A directory without a schema is no table: nothing is known of it, and nothing in it is ever touched.
         if not known and not branches[0].schema:
             return None
+        mark = fingerprint(branches)
+        self._listed[location] = (mark, branches)
         witness = next((file.uri for file in branches[0].schema), None)
-        return Pointer(identifier, f"{location}#{fingerprint(branches)}", witness)
+        return Pointer(identifier, f"{location}#{mark}", witness)
 
     def _directories(self) -> Iterable[tuple[str, str]]:
         """Every directory of every database, as (identifier, location): tables, and what else somebody put there."""

@@ -21,8 +21,13 @@ FIRST_PAUSE = 0.05  # seconds; each pause is twice the one before
 Blobs = Mapping[str, bytes]
 
 
-def read_table(location: str, files: Files, sleep: Callable[[float], None] = time.sleep) -> PaimonTable:
-    """The table whose directory is `location` (ending in a slash).
+def read_table(
+    location: str,
+    files: Files,
+    sleep: Callable[[float], None] = time.sleep,
+    listed: tuple[BranchFiles, ...] | None = None,
+) -> PaimonTable:
+    """The table whose directory is `location` (ending in a slash). `listed` saves the first listing, if it was made just now.
 
     Raises UnreadableMetadataError for a damaged or missing file, UnsettledTableError for a table that does not hold
     still, StoreUnavailableError for a store that does not answer.
@@ -31,7 +36,7 @@ def read_table(location: str, files: Files, sleep: Callable[[float], None] = tim
     for attempt in range(TRIES):
         if attempt:
             sleep(FIRST_PAUSE * 2 ** (attempt - 1))
-        branches = list_metadata(location, files)
+        branches = listed if listed is not None and not attempt else list_metadata(location, files)
         try:
             table = _read(location, branches, files)
         except (UnreadableMetadataError, UnsettledTableError) as error:
