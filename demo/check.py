@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
@@ -27,9 +28,13 @@ def fingerprints(catalog: SqlCatalog, tables: tuple[str, ...]) -> list[Fingerpri
         table = catalog.load_table(name)
         for ref, target in sorted(table.refs().items()):
             rows = table.scan(snapshot_id=target.snapshot_id).to_arrow().to_pylist()
-            lines = sorted(repr(sorted(row.items())) for row in rows)
-            found.append(Fingerprint(name, ref, len(rows), hashlib.sha256("\n".join(lines).encode()).hexdigest()))
+            found.append(fingerprint(name, ref, rows))
     return found
+
+
+def fingerprint(table: str, ref: str, rows: list[dict[str, Any]]) -> Fingerprint:
+    lines = sorted(repr(sorted(row.items())) for row in rows)
+    return Fingerprint(table, ref, len(rows), hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 
 def live_files(catalog: SqlCatalog, tables: tuple[str, ...]) -> set[Path]:

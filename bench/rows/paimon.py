@@ -124,7 +124,8 @@ def _planned_and_applied(
 
     def apply() -> None:
         run = warden.apply(result)
-        assert run.status == "done" and not run.absent and wanted.items() <= dict(run.changed).items(), run
+        if run.status != "done" or run.absent or not wanted.items() <= dict(run.changed).items():
+            raise AssertionError(f"{job}: {run}")
 
     inside = [(f"({job}: {name.strip('()')})", took) for name, took in planning.stages.items()]
     return [(f"{job} plan", planning.seconds), *inside, (f"{job} apply", timed(apply).seconds)]

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.catalog.rest import RestCatalog as RestClient
+from pyiceberg.table import Table
 
 from lakewarden.model.errors import CatalogUnavailableError
 from lakewarden.model.plan import Plan
@@ -150,21 +152,36 @@ def test_a_partial_view_hides_nothing(rest_world: RestWorld) -> None:
 
 
 @pytest.mark.parametrize("damage", ["lost", "cut"])
-def test_a_table_whose_metadata_is_damaged_is_refused_and_not_taken_for_dropped(
-    rest_world: RestWorld, damage: str
-) -> None:
-    """The server answers 404, as for a dropped table: its files in other tables' places would lose their protection."""
+def test_a_table_that_the_server_cannot_load_is_not_taken_for_dropped(rest_world: RestWorld, damage: str) -> None:
+    """For lost metadata the server answers 404, as for a dropped table, which would protect nothing any more."""
     world = rest_world
     late = plant_rows(world.table(ORDERS), "zzz/mine-{}.parquet")
     plan = hand_plan(world, [*world.planted(), late])
     world.table(DEEP).add_files([f"file://{late}"])
     victim = metadata_file(world, DEEP)
-    whole = victim.read_bytes()
     if damage == "lost":
         victim.unlink()
     else:
-        victim.write_bytes(whole[: len(whole) // 2])
+        victim.write_bytes(victim.read_bytes()[:200])
         victim.with_name(f".{victim.name}.crc").unlink()
     before = world.on_disk()
-    print(world.apply(plan))
+    for step in (world.plan, lambda: world.apply(plan)):
+        with pytest.raises(CatalogUnavailableError, match=r"lists sales\.eu\.orders but does not load it"):
+            step()
     assert world.on_disk() == before
+
+
+def test_a_dropped_table_stops_nothing(rest_world: RestWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is dropped just when it has been listed."""
+    world = rest_world
+    plan = hand_plan(world, world.planted(ORDERS))
+    load = RestClient.load_table
+
+    def drop_first(self: RestClient, name: tuple[str, ...]) -> Table:
+        if ".".join(name) == DEEP and self.table_exists(name):
+            self.drop_table(name)
+        return load(self, name)
+
+    monkeypatch.setattr(RestClient, "load_table", drop_first)
+    assert world.apply(plan).deleted.files == 6
+    assert not any(path.exists() for path in world.planted(ORDERS))

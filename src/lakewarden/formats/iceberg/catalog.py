@@ -47,7 +47,6 @@ class IcebergCatalog:
         self._read = read
         self._opened: PyIcebergCatalog | None = None
         self._vend = vend
-        self._unloaded: dict[str, str] = {}
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
@@ -66,7 +65,7 @@ class IcebergCatalog:
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""
         try:
-            document = parse(self._fetch(pointer), pointer.metadata_location)
+            document = parse(self._fetch(pointer.metadata_location), pointer.metadata_location)
             state = table_state(pointer.identifier, pointer.metadata_location, document)
             return self._with_recent(self._served(state), document, cutoff)
         except LakewardenError as error:
@@ -83,13 +82,7 @@ class IcebergCatalog:
             return state if state.refusal else state.refused(UnreadableMetadataError(reason).refusal())
         return replace(state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files))
 
-    def _fetch(self, pointer: Pointer) -> bytes:
-        uri = pointer.metadata_location
-        if not uri:
-            why = self._unloaded.get(pointer.identifier, "it names no metadata file")
-            raise UnreadableMetadataError(
-                f"catalog {self.name} lists {pointer.identifier} but does not load it ({why}); nothing was touched"
-            )
+    def _fetch(self, uri: str) -> bytes:
         try:
             return self._read(uri)
         except (FileNotFoundError, ValueError) as error:
@@ -133,28 +126,31 @@ class IcebergCatalog:
                     yield found
 
     def _pointer(self, catalog: PyIcebergCatalog, name: tuple[str, ...]) -> tuple[str, str] | None:
-        """A table and its metadata file, which is empty where the server does not say; None for a dropped table."""
-        from pydantic import ValidationError
-        from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchTableError
+        """A table and its metadata file; None for a table that was dropped since it was listed."""
+        from pyiceberg.exceptions import NoSuchTableError
 
-        identifier = ".".join(name)
         try:
             table = catalog.load_table(name)
         except NoSuchTableError as error:
             if not _listed(catalog, name):
-                # Dropped between listing and loading: it protects nothing any more.
+                # It protects nothing any more.
                 return None
-            # A server says the same of a table whose metadata file is lost; its other files are still somebody's.
-            return self._without_metadata(identifier, error)
-        except (BadRequestError, ForbiddenError, ValidationError) as error:
-            # This table's trouble, not the catalog's: the others go on.
-            return self._without_metadata(identifier, error)
+            # A server answers the same for a table whose metadata file is lost: its data files are still needed.
+            raise self._unloaded(name, error) from error
+        except Exception as error:
+            raise self._unloaded(name, error) from error
+        if not table.metadata_location:
+            raise self._unloaded(name, ValueError("it names no metadata file"))
         self._pass_on_credentials(table)
-        return identifier, table.metadata_location or ""
+        return ".".join(name), table.metadata_location
 
-    def _without_metadata(self, identifier: str, error: Exception) -> tuple[str, str]:
-        self._unloaded[f"{self.name}.{identifier}"] = f"{type(error).__name__}: {error}"
-        return identifier, ""
+    def _unloaded(self, name: tuple[str, ...], error: Exception) -> CatalogUnavailableError:
+        """Where the table lies is unknown, so it may need files of any root: nothing can be planned beside it."""
+        return CatalogUnavailableError(
+            f"catalog {self.name} could not be read: it lists {'.'.join(name)} but does not load it "
+            f"({type(error).__name__}: {error}); nothing was planned or changed",
+            hint="Repair this table, or drop it from its catalog if it is lost, then run the command again.",
+        )
 
     def _pass_on_credentials(self, table: Table) -> None:
         """Tell the stores what the server handed out, with what the configuration adds to it (often the endpoint)."""
