@@ -6,6 +6,7 @@ so its parts are put together here, by Py4J, in a JVM that ends with the tests.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -30,13 +31,14 @@ IVY_FILE = f"""\
     </dependency>
     <dependency org="org.apache.iceberg" name="iceberg-aws" rev="{VERSION}" conf="default->master"/>
     <dependency org="org.apache.iceberg" name="iceberg-aws-bundle" rev="{VERSION}" conf="default->master"/>
+    <dependency org="dev.failsafe" name="failsafe" rev="3.3.2" conf="default->master"/>
     <dependency org="org.eclipse.jetty.ee10" name="jetty-ee10-servlet" rev="12.1.8" conf="default->default"/>
     <dependency org="org.xerial" name="sqlite-jdbc" rev="3.50.3.0" conf="default->master"/>
     <dependency org="org.slf4j" name="slf4j-simple" rev="2.0.17" conf="default->default"/>
   </dependencies>
 </ivy-module>
 """
-SETTLED = Path(sys.prefix) / f"rest-catalog-{VERSION}.classpath"
+SETTLED = Path(sys.prefix) / f"rest-catalog-{hashlib.sha256(IVY_FILE.encode()).hexdigest()[:8]}.classpath"
 
 
 class JarsMissingError(Exception):

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 
 from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
-from lakewarden.jobs.sweeping import owners_of, part_task_of, read_task, spark_failure
+from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, spark_failure
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
 from lakewarden.model.errors import LakewardenError
-from lakewarden.model.plan import PLAN_FILE, Plan, TablePlan, Tally
+from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
@@ -34,7 +34,6 @@ from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
 from lakewarden.pipeline.parts import notes_facts
-from lakewarden.pipeline.verdicts import Rules
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.session import SparkSession
@@ -84,8 +83,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         pointers=fleet.pointers,
         brakes={str(Brake.REACHABLE_EMPTY): stopped} if stopped else {},
     ).sealed()
-    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
-    rooms.ledger.plans.save(document, request.directory)
+    keep_plan(rooms, request, document)
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=document.plan_id, files=document.totals()["changes"].get("files", 0))
     return PlanResult(document, request.directory)
@@ -158,7 +156,7 @@ def _evidence(
     from lakewarden.pipeline.settling import settle
 
     holdings = Holdings.of(((n, state, state.held) for n, state in enumerate(fleet.states)), fleet.homes)
-    part = part_task_of(rooms, fleet, roots, _rules(rooms, fleet, chosen), directory)
+    part = part_task_of(rooms, fleet, roots, release_rules(rooms, fleet, chosen), directory)
     try:
         spark = session.result()
         read = read_task(rooms)
@@ -176,20 +174,6 @@ def _evidence(
     except Exception as error:
         raise spark_failure(error) from error
     return gather(facts, Verdict.PENDING, holdings.tables)
-
-
-def _rules(rooms: Rooms, fleet: Fleet, chosen: frozenset[str]) -> Rules:
-    formats = sorted(rooms.readers)
-    count = len(fleet.states)
-    return Rules(
-        owners=owners_of(fleet),
-        cutoffs=(0,) * count,
-        selected=tuple(state.identifier in chosen for state in fleet.states),
-        confirm=(False,) * count,
-        names=tuple(rooms.readers[name].names for name in formats),
-        formats=tuple(formats.index(state.format) for state in fleet.states),
-        changing=Verdict.PENDING,
-    )
 
 
 def _tables(

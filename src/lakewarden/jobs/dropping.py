@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from lakewarden.jobs.fleet import load_states, pointers_of
-from lakewarden.jobs.ownership import claim_place, owner_record
-from lakewarden.jobs.purging import LEASE_SECONDS
+from lakewarden.jobs.guards import check_frozen, root_lease
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import read_task
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.logs import bind
-from lakewarden.model.errors import FrozenError, LakewardenError, NothingAppliedError, PlanOutdatedError
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.partitions import Drop
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
@@ -63,7 +62,7 @@ class Dropping:
         with ExitStack() as stack:
             for root in self.plan.roots:
                 if name in root.tables:
-                    stack.enter_context(self._lease(root.prefix))
+                    stack.enter_context(root_lease(self.rooms, root.prefix))
             found = pointers_of(self.rooms.catalogs).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
@@ -74,7 +73,7 @@ class Dropping:
             changed = self._changed(state, table)
             expirer = self.rooms.partition_expirers[name.split(".", 1)[0]]
             for number, batch in enumerate(_batches(table)):
-                self._check_frozen()
+                check_frozen(self.rooms, "no further partition was dropped")
                 self.lease.check()
                 if (name, number) in self._done:
                     continue
@@ -119,15 +118,6 @@ class Dropping:
             and now.get(line["partition"], (0, None))[0] > 0
             and now[line["partition"]] != (line["files"], line["newest_ms"])
         )
-
-    def _lease(self, prefix: str) -> Lease:
-        if (foreign := claim_place(self.rooms, owner_record(prefix))) is not None:
-            raise NothingAppliedError(foreign.message, hint=foreign.hint)
-        return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
-
-    def _check_frozen(self) -> None:
-        if (frozen := self.rooms.ledger.switches.frozen()) is not None:
-            raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further partition was dropped")
 
     def _record(self, failed: Sequence[FailedFile]) -> RunResult:
         dropped = sum(self._done.values())

@@ -15,15 +15,14 @@ from functools import partial
 import pyarrow.compute as pc
 
 from lakewarden.jobs.fleet import pointers_of
-from lakewarden.jobs.ownership import claim_place, owner_record
+from lakewarden.jobs.guards import all_held, check_frozen, root_lease
 from lakewarden.jobs.planfiles import of_tables, rows_of
-from lakewarden.jobs.purging import LEASE_SECONDS
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.logs import bind
-from lakewarden.model.errors import FrozenError, LakewardenError, NothingAppliedError, PlanOutdatedError
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.ports import FileOutcome, JournalFile, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
@@ -91,8 +90,8 @@ class Expiring:
         touched = False
         try:
             with ExitStack() as stack:
-                self._check_frozen()
-                leases = [stack.enter_context(self._lease(prefix)) for prefix in self._roots_of(name)]
+                check_frozen(self.rooms, "no further table was expired")
+                leases = [stack.enter_context(root_lease(self.rooms, prefix)) for prefix in self._roots_of(name)]
                 pointer = pointers.get(name)
                 if pointer is None:
                     raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
@@ -103,7 +102,7 @@ class Expiring:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")
                 touched = True
                 self.rooms.ledger.runs.step(self.run_id, BEGUN, {"table": name})
-                held = partial(_all_held, [self.lease, *leases])
+                held = partial(all_held, [self.lease, *leases])
                 count = expirer.carry_out(pointer, steps, partial(self._retire, name, began, held))
             with self._journal:
                 self._expired[name] = count
@@ -123,7 +122,7 @@ class Expiring:
         named = [JournalFile(f.uri, f.size, f.modified, f.etag, table, f.kind) for f in files]
         journal = self.rooms.ledger.journal
         with self._journal:
-            self._check_frozen()
+            check_frozen(self.rooms, "no further table was expired")
             number = journal.next_batch(self.run_id)
             journal.intent(self.run_id, number, named)
             permit = grant(
@@ -155,15 +154,6 @@ class Expiring:
     def _roots_of(self, name: str) -> list[str]:
         return sorted(root.prefix for root in self.plan.roots if name in root.tables)
 
-    def _lease(self, prefix: str) -> Lease:
-        if (foreign := claim_place(self.rooms, owner_record(prefix))) is not None:
-            raise NothingAppliedError(foreign.message, hint=foreign.hint)
-        return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
-
-    def _check_frozen(self) -> None:
-        if (frozen := self.rooms.ledger.switches.frozen()) is not None:
-            raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further table was expired")
-
     def _record(self, failed: Sequence[FailedFile]) -> RunResult:
         """Close the run with what it did."""
         released = self.plan.totals()["verdicts"].get(Verdict.PENDING, {"files": 0})["files"]
@@ -187,8 +177,3 @@ def _status(failed: Sequence[FailedFile], expired: dict[str, int]) -> RunStatus:
     if not failed:
         return RunStatus.DONE
     return RunStatus.PARTIAL if expired else RunStatus.FAILED
-
-
-def _all_held(leases: Sequence[Lease]) -> None:
-    for lease in leases:
-        lease.check()

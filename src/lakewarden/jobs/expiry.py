@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
-from lakewarden.jobs.sweeping import owners_of, part_task_of, read_task, shards_of, spark_failure
+from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, shards_of, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, UnsupportedTableError
 from lakewarden.model.expiry import Expiration, SnapshotLine
-from lakewarden.model.plan import PLAN_FILE, Plan, TablePlan, Tally
+from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.policy import ExpiryPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
@@ -28,7 +28,6 @@ from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
 from lakewarden.pipeline.parts import notes_facts
-from lakewarden.pipeline.verdicts import Rules
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.session import SparkSession
@@ -72,8 +71,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         parts=evidence.parts,
         pointers=fleet.pointers,
     ).sealed()
-    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
-    rooms.ledger.plans.save(document, request.directory)
+    keep_plan(rooms, request, document)
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=document.plan_id, snapshots=document.totals()["changes"].get("snapshots", 0))
     return PlanResult(document, request.directory)
@@ -115,7 +113,13 @@ def _evidence(
     states = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in touching]
     kept = [(n, s, going[n].holders if n in going else s.held) for n, s in states]
     holdings = Holdings.of(kept, fleet.homes, before=[(n, s, s.held) for n, s in states if n in going])
-    part = part_task_of(rooms, fleet, roots, _rules(rooms, fleet, going), directory)
+    part = part_task_of(
+        rooms,
+        fleet,
+        roots,
+        release_rules(rooms, fleet, {fleet.states[n].identifier for n in going}, only=c.MARK_RELEASED),
+        directory,
+    )
     try:
         spark = session.result()
         read = read_task(rooms)
@@ -132,21 +136,6 @@ def _evidence(
     except Exception as error:
         raise spark_failure(error) from error
     return gather(facts, Verdict.PENDING, holdings.tables)
-
-
-def _rules(rooms: Rooms, fleet: Fleet, going: Expirations) -> Rules:
-    formats = sorted(rooms.readers)
-    count = len(fleet.states)
-    return Rules(
-        owners=owners_of(fleet),
-        cutoffs=(0,) * count,
-        selected=tuple(number in going for number in range(count)),
-        confirm=(False,) * count,
-        names=tuple(rooms.readers[name].names for name in formats),
-        formats=tuple(formats.index(state.format) for state in fleet.states),
-        changing=Verdict.PENDING,
-        only=c.MARK_RELEASED,
-    )
 
 
 def _tables(

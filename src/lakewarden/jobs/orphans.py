@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from lakewarden.jobs.emptiness import with_empty_directories
 from lakewarden.jobs.evidence import Evidence, gather, judge_tables
 from lakewarden.jobs.fleet import Fleet, load_fleet, load_states
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.second_look import second_look
 from lakewarden.jobs.store_clock import store_now
 from lakewarden.jobs.sweeping import Sweep, sweep_roots
 from lakewarden.ledger.reach import Reach
 from lakewarden.logs import bind
-from lakewarden.model.plan import PLAN_FILE, Plan
+from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
@@ -69,8 +69,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     ).sealed()
 
     progress("write the plan", 4, STAGES)
-    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
-    rooms.ledger.plans.save(document, request.directory)
+    keep_plan(rooms, request, document)
     rooms.ledger.reach.record(_reaches(document, fleet, swept, evidence, last, now))
     for entry in evidence.cached:
         rooms.ledger.cache.add(**entry)

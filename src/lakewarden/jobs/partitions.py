@@ -10,13 +10,13 @@ from typing import Any
 
 from lakewarden.jobs.evidence import Evidence, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, planned_root, policies_of
+from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import read_task, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
 from lakewarden.model.partitions import PartitionExpiration, PartitionFiles, PartitionLine
-from lakewarden.model.plan import PLAN_FILE, Plan, TablePlan
+from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
@@ -81,8 +81,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         parts=(),
         pointers=fleet.pointers,
     ).sealed()
-    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
-    rooms.ledger.plans.save(document, request.directory)
+    keep_plan(rooms, request, document)
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=document.plan_id, partitions=document.totals()["changes"].get("partitions", 0))
     return PlanResult(document, request.directory)

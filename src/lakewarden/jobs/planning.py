@@ -12,7 +12,7 @@ from lakewarden.jobs.fleet import Fleet, selected
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
-from lakewarden.model.plan import PlannedRoot
+from lakewarden.model.plan import PLAN_FILE, Plan, PlannedRoot
 from lakewarden.model.policy import Job
 from lakewarden.model.roots import Root, home_of
 
@@ -76,3 +76,9 @@ def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
 
 def planned_root(root: Root, fleet: Fleet, evidence: Evidence) -> PlannedRoot:
     return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id), home_of(root, fleet.homes))
+
+
+def keep_plan(rooms: Rooms, request: Request, document: Plan) -> None:
+    """Write the header where the plan's files are, and remember it."""
+    rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
+    rooms.ledger.plans.save(document, request.directory)

@@ -202,6 +202,22 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
     )
 
 
+def release_rules(rooms: Rooms, fleet: Fleet, selected: Collection[str], *, only: int = 0) -> Rules:
+    """How files are judged that metadata has named: needed or not, whatever their age and name."""
+    formats = sorted(rooms.readers)
+    count = len(fleet.states)
+    return Rules(
+        owners=owners_of(fleet),
+        cutoffs=(0,) * count,
+        selected=tuple(state.identifier in selected for state in fleet.states),
+        confirm=(False,) * count,
+        names=tuple(rooms.readers[name].names for name in formats),
+        formats=tuple(formats.index(state.format) for state in fleet.states),
+        changing=Verdict.PENDING,
+        only=only,
+    )
+
+
 def owners_of(fleet: Fleet) -> dict[int, tuple[Ownership, ...]]:
     """Whose directories lie in each root, deepest first."""
     numbers = fleet.numbers

@@ -156,7 +156,9 @@ class LocalDisk:
                 except FileNotFoundError:
                     continue
                 if not stat.S_ISREG(found.st_mode):
-                    raise StoreUnavailableError(f"{base}{entry.name} cannot be listed for what it is (special, or a symlink)")
+                    raise StoreUnavailableError(
+                        f"{base}{entry.name} cannot be listed for what it is (special, or a symlink)"
+                    )
                 files.append(Stat(entry.name, found.st_size, modified_of(found), etag_of(found)))
         return Directory(tuple(sorted(files, key=lambda file: file.key)), tuple(sorted(below)))
 
