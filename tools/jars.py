@@ -1,4 +1,4 @@
-"""Fetches the jars the tests' Spark session loads, so that the first test does not wait for a download."""
+"""Fetches the jars of the tests' Spark session and REST catalog, so that the first test does not wait for a download."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.fixtures_spark import start_session
+from tests.servers_rest import rest_jars
 
 
 def main() -> None:
     with TemporaryDirectory() as scratch:
         start_session(Path(scratch)).stop()
+    rest_jars()
 
 
 if __name__ == "__main__":

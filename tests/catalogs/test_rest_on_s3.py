@@ -62,14 +62,19 @@ def key(uri: str) -> str:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("known", ["everything", "the endpoint", "nothing"])
+@pytest.mark.parametrize("known", ["everything", "nothing"])
 def test_the_whole_way(bucket: Bucket, serve: Serve, tmp_path: Path, known: str) -> None:
-    """What the configuration does not say of the store comes from the server: keys by the table, the rest by `/v1/config`."""
+    """What the configuration does not say of the store comes from the server: keys by the table, the rest by `/v1/config`.
+
+    They open a table's directory and nothing else, so the place of the bucket's owner record is configured.
+    """
     # It hands its own keys to whoever loads a table, but no endpoint.
     server_uri = start(bucket, serve, **{"include-credentials": "true"})
-    properties = {"everything": keys(bucket) | place(bucket), "the endpoint": place(bucket), "nothing": {}}[known]
-    with front(server_uri, overriding(place(bucket) if known == "nothing" else {})) as uri:
+    properties = keys(bucket) | place(bucket) if known == "everything" else {}
+    with front(server_uri, overriding({} if properties else place(bucket))) as uri:
         world = world_of(bucket, tmp_path / "world", properties, uri)
+        if not properties:
+            open_owner_record(world, bucket)
         before, rows = bucket.keys("wh/"), world.rows()
         plan = world.plan(unsafe_short_grace=world.uuids())
         assert [table.refusal for table in plan.plan.tables] == [None, None]
@@ -81,9 +86,26 @@ def test_the_whole_way(bucket: Bucket, serve: Serve, tmp_path: Path, known: str)
         world.close()
 
 
+def open_owner_record(world: S3World, bucket: Bucket) -> None:
+    options = {name: value for name, value in bucket.server.options().items() if name != "allow_http"}
+    with world.config.open("a") as config:
+        config.write(f'[storage."s3://{bucket.name}/.lakewarden"]\n')
+        config.writelines(f'{name} = "{value}"\n' for name, value in options.items())
+
+
+def test_keys_of_the_server_at_the_endpoint_of_the_configuration(bucket: Bucket, serve: Serve, tmp_path: Path) -> None:
+    uri = start(bucket, serve, **{"include-credentials": "true"})
+    world = world_of(bucket, tmp_path / "world", place(bucket), uri)
+    open_owner_record(world, bucket)
+    result = world.apply(hand_plan(world, world.planted_uris))
+    assert (result.status, result.deleted.files) == ("done", 12)
+    world.close()
+
+
 def test_without_keys_from_anywhere_nothing_is_planned(bucket: Bucket, serve: Serve, tmp_path: Path) -> None:
-    """The same lake behind a server that hands out nothing: what the tests above show is the server's doing."""
+    """The same lake behind a server that hands out nothing: what the test above shows is the server's doing."""
     world = world_of(bucket, tmp_path / "world", place(bucket), start(bucket, serve))
+    open_owner_record(world, bucket)
     before = bucket.keys("wh/")
     with pytest.raises(StoreUnavailableError):
         hand_plan(world, world.planted_uris)
