@@ -56,7 +56,11 @@ def _look(rooms: Rooms, sweep: Sweep, evidence: Evidence, before: Fleet) -> tupl
     moved, fleet = _moved(rooms, sweep, before)
     # A table that moved is read again whole, so what could not be read of its earlier state decides nothing.
     settled = {n: why for n, why in evidence.table_refusals.items() if n not in moved}
-    evidence = replace(evidence, table_refusals=settled)
+    # Names cannot be spelled in two ways: what such a table missed went with its earlier state before it was listed.
+    missing = {
+        n: lost for n, lost in evidence.missing.items() if n not in moved or moved[n].identifier not in fleet.homes
+    }
+    evidence = replace(evidence, table_refusals=settled, missing=missing)
     found = _strangers(rooms, sweep, fleet, evidence) if evidence.unknown_metadata else []
     refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK, UNREADABLE)}
     evidence = replace(evidence, root_refusals={**refused, **evidence.root_refusals})
