@@ -46,7 +46,7 @@ FILES_PER_SHARD = 4000
 MOST_SHARDS = 64
 UNKNOWN_SHARDS = 8
 FEW_ROOTS = 32
-GUESSED_FILES = 50_000
+GUESSED_FILES = 10_000
 DISCOVERY_THREADS = 16
 
 
@@ -84,7 +84,7 @@ def sweep_roots(rooms: Rooms, sweep: Sweep) -> pa.Table:
 
 def _fits(rooms: Rooms, sweep: Sweep) -> bool:
     """Whether the live and the released files are few enough to carry, and no earlier plan has to be joined."""
-    counts = [_files_in(state) for state in sweep.fleet.states if state.refusal is None]
+    counts = sizes_of(rooms, sweep.fleet).values()
     expected = sum(GUESSED_FILES if count is None else count for count in counts)
     remembered = sweep.request.actor.trigger is Trigger.SCHEDULE
     return expected + rooms.ledger.pending.count() <= MOST_LIVE and not remembered
@@ -277,20 +277,29 @@ def _shards(rooms: Rooms, sweep: Sweep) -> list[Shard]:
 
 def shards_of(rooms: Rooms, fleet: Fleet, listed: Collection[Root]) -> Iterator[Shard]:
     """Shards of every root that is listed: many for a large table, one (and no call to the store) for a small one."""
-    sizes = {state.identifier: _files_in(state) for state in fleet.states}
+    sizes = sizes_of(rooms, fleet)
     few = len(listed) < FEW_ROOTS
 
     def cut(root: Root) -> list[Shard]:
         files = [sizes[name] for name in root.tables]
         known = sum(count for count in files if count is not None)
         target = min(MOST_SHARDS, known // FILES_PER_SHARD + 1)
-        if None in files or few:
+        if few:
             target = max(target, UNKNOWN_SHARDS)
         return discover_shards(rooms.stores, root.id, root.prefix, target)
 
     with ThreadPoolExecutor(DISCOVERY_THREADS) as pool:
         for shards in pool.map(cut, listed):
             yield from shards
+
+
+def sizes_of(rooms: Rooms, fleet: Fleet) -> dict[str, int | None]:
+    """How many files each table has: as its metadata says, else as the last plan saw it, else None."""
+    last = rooms.ledger.reach.last()
+    return {
+        s.identifier: last[s.identifier].live_files if (n := _files_in(s)) is None and s.identifier in last else n
+        for s in fleet.states
+    }
 
 
 def _files_in(state: TableState) -> int | None:
