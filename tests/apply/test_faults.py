@@ -192,8 +192,10 @@ def test_a_freeze_stops_before_the_next_batch(world: World) -> None:
     with pytest.raises(FrozenError):
         world.apply(plan, progress=at_batch(2, lambda: world.warden.freeze(reason="incident")))
     assert sum(path.exists() for path in world.planted()) == 4
+    assert [run["status"] for run in world.warden.runs()] == ["stopped"]
     world.warden.unfreeze()
     goes_on(world, plan)
+    assert [run["status"] for run in world.warden.runs()] == ["done"]
 
 
 def test_a_lease_that_is_lost_stops_before_the_next_batch(world: World) -> None:

@@ -9,10 +9,12 @@ import pytest
 
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.journal import OPEN
+from lakewarden.ledger.progress import CleanupProgress
+from lakewarden.ledger.settling import settle
 from lakewarden.model.errors import NotFoundError, StateError
 from lakewarden.model.plan import Tally
-from lakewarden.model.ports import FileOutcome
-from tests.ledger.samples import ACTOR, files, outcomes, started
+from lakewarden.model.ports import FileOutcome, JournalFile
+from tests.ledger.samples import ACTOR, NOON, files, outcomes, started
 
 
 def test_a_batch_is_open_between_intent_and_outcome(ledger: Ledger) -> None:
@@ -21,9 +23,9 @@ def test_a_batch_is_open_between_intent_and_outcome(ledger: Ledger) -> None:
     assert ledger.journal.next_batch("run-1") == 0
     ledger.journal.intent("run-1", 0, first)
     ledger.journal.intent("run-1", 1, second)
-    assert ledger.journal.open_batches("run-1") == [(0, tuple(first)), (1, tuple(second))]
+    assert [(no, list(found)) for no, found in ledger.journal.open_batches("run-1")] == [(0, first), (1, second)]
     ledger.journal.outcomes("run-1", 0, outcomes(first))
-    assert ledger.journal.open_batches("run-1") == [(1, tuple(second))]
+    assert [(no, list(found)) for no, found in ledger.journal.open_batches("run-1")] == [(1, second)]
     assert ledger.journal.next_batch("run-1") == 2
     assert ledger.journal.verify("run-1") == []
 
@@ -39,9 +41,37 @@ def test_done_counts_files_and_bytes_by_outcome(ledger: Ledger) -> None:
     assert [file for file, _ in rows] == batch
     [(file, failed)] = ledger.journal.outcome_rows("run-1", "failed")
     assert (file, failed.uri, failed.code) == (batch[3], batch[3].uri, "LW-STORE-001")
-    assert failed.message is not None
-    assert failed.message.startswith("no\\0thing")
+    assert failed.message == ("no\x00thing " + "x" * 5000)[:1000]
     assert ledger.journal.verify("run-1") == []
+
+
+def test_each_file_keeps_its_own_end(ledger: Ledger) -> None:
+    """Neighbours of one end are told together; a file's end must still be its own."""
+    started(ledger)
+    batch = files(7)
+    ends = ["deleted", "deleted", "absent", "deleted", "failed", "failed", "kept"]
+    codes = [None, None, None, None, "A", "B", None]
+    ledger.journal.intent("run-1", 0, batch)
+    became = [FileOutcome(file.uri, end, code) for file, end, code in zip(batch, ends, codes, strict=True)]
+    ledger.journal.outcomes("run-1", 0, became)
+    assert [outcome for _, outcome in ledger.journal.outcome_rows("run-1")] == became
+    assert [ledger.journal.find(file.uri)[0].outcome for file in batch] == ends
+    assert {name: tally.files for name, tally in ledger.journal.done("run-1").items()} == {
+        "absent": 1, "deleted": 3, "failed": 2, "kept": 1,
+    }  # fmt: skip
+    assert [file for file, _ in ledger.journal.outcome_rows("run-1", "failed")] == batch[4:6]
+
+
+def test_progress_is_recorded_with_the_outcome_or_not_at_all(ledger: Ledger) -> None:
+    started(ledger)
+    batch = files(3)
+    reached = CleanupProgress("run-1", NOON, "prod.orders", 3, 3, 3, 0, NOON)
+    ledger.journal.intent("run-1", 0, batch)
+    with pytest.raises(ValueError, match="do not match"):
+        ledger.journal.outcomes("run-1", 0, settle(files(3, batch=7), outcomes(files(3, batch=7))), reached)
+    assert ledger.progress.get("run-1") is None
+    ledger.journal.outcomes("run-1", 0, settle(batch, outcomes(batch)), reached)
+    assert ledger.progress.get("run-1") == reached
 
 
 def test_outcomes_must_be_those_of_the_files_announced(ledger: Ledger) -> None:
@@ -86,6 +116,20 @@ def test_who_deleted_a_file_is_found_under_any_spelling(ledger: Ledger) -> None:
         ("run-1", 0, "deleted", ACTOR, "plan-of-run-1"),
     ]
     assert ledger.journal.find("s3://lake/wh/other.parquet") == []
+
+
+def test_a_file_is_found_whatever_its_neighbours_are(ledger: Ledger) -> None:
+    """A batch is found by bounds of its addresses: long ones are cut, and every database must order them alike."""
+    started(ledger)
+    names = ["s3://b/t/" + name for name in ("Z", "a", "é", "z" * 900, "z" * 900 + "a", "\U0001f600", "#1", "a b")]
+    batches = [names, [f"s3://b/t/{'z' * 899}b"], ["s3://b/t/zz"]]
+    for number, uris in enumerate(batches):
+        batch = [JournalFile(uri, 1, None, None, "t", "data") for uri in uris]
+        ledger.journal.intent("run-1", number, batch)
+        ledger.journal.outcomes("run-1", number, outcomes(batch))
+    for number, uris in enumerate(batches):
+        assert {uri: [d.batch_no for d in ledger.journal.find(uri)] for uri in uris} == {uri: [number] for uri in uris}
+    assert ledger.journal.find("s3://b/t/" + "z" * 901) == []
 
 
 def test_threads_write_one_chain(ledger: Ledger) -> None:

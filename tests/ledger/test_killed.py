@@ -29,8 +29,7 @@ if moment == "in the intent":
 ledger.journal.intent("run-1", 1, files(50, batch=1))
 if moment == "after the intent":
     die()
-if moment == "after the rows":
-    # The rows go straight to the driver; the entry that closes the batch is the next statement seen here.
+if moment == "before the entry":
     event.listen(Engine, "before_cursor_execute", lambda c, cursor, sql, *_: "INSERT INTO lw_journal" in sql and die())
 if moment == "before the commit":
     event.listen(Engine, "commit", die)
@@ -41,14 +40,20 @@ die()
 
 @pytest.mark.parametrize(
     ("moment", "still_open"),
-    [("in the intent", 0), ("after the intent", 1), ("after the rows", 1), ("before the commit", 1), ("after all", 0)],
+    [
+        ("in the intent", 0),
+        ("after the intent", 1),
+        ("before the entry", 1),
+        ("before the commit", 1),
+        ("after all", 0),
+    ],
 )
 def test_kill_9(ledger: Ledger, ledger_url: str, moment: str, still_open: int) -> None:
     started(ledger)
     child = subprocess.run([sys.executable, "-c", CHILD, ledger_url, moment], check=False, timeout=60)
     assert child.returncode == -signal.SIGKILL
-    expected = [(1, tuple(files(50, batch=1)))] if still_open else []
-    assert ledger.journal.open_batches("run-1") == expected
+    expected = [(1, files(50, batch=1))] if still_open else []
+    assert [(number, list(batch)) for number, batch in ledger.journal.open_batches("run-1")] == expected
     closed = 2 if moment == "after all" else 1
     assert ledger.journal.done("run-1")["deleted"].files == 50 * closed
     assert ledger.journal.verify("run-1") == []

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -49,6 +50,41 @@ def test_the_newest_revision_is_the_one_the_code_names() -> None:
     config = Config()
     config.set_main_option("script_location", "lakewarden.ledger:migrations")
     assert ScriptDirectory.from_config(config).get_current_head() == REVISION
+
+
+@pytest.mark.parametrize("entries", [0, 1])
+def test_a_journal_of_an_older_schema_is_never_rewritten(ledger_url: str, clock: SteppedClock, entries: int) -> None:
+    connections = connect(ledger_url, clock)
+    with connections.write() as connection:
+        config = Config()
+        config.set_main_option("script_location", "lakewarden.ledger:migrations")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+        if entries:
+            actor = "'ada', 'host-1', 'manual', '2026-03-01T12:00:00.000000+00:00'"
+            row = "'r', 0, 'intent', 0, '2026-03-01T12:00:00.000000+00:00', 1, 1, 'a', 'b'"
+            connection.execute(
+                text(
+                    "INSERT INTO lw_runs (run_id, job, status, operator, worker, trigger, started_at) "
+                    f"VALUES ('r', 'j', 'done', {actor})"
+                )
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO lw_journal (run_id, seq, kind, batch_no, at, count, total_bytes, prev_hash, hash) "
+                    f"VALUES ({row})"
+                )
+            )
+    if entries:
+        with pytest.raises(StateError, match="unreleased") as refused:
+            open_ledger(ledger_url, clock)
+        assert "new one" in refused.value.hint
+        with connections.read() as connection:
+            assert connection.execute(text("SELECT hash FROM lw_journal")).scalar() == "b"
+            assert connection.execute(text("SELECT count(*) FROM lw_outcomes")).scalar() == 0
+    else:
+        open_ledger(ledger_url, clock).close()
+    connections.close()
 
 
 def test_two_processes_may_open_an_empty_database_at_once(ledger_url: str) -> None:

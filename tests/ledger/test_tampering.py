@@ -16,34 +16,26 @@ from lakewarden.storage.stores import Stores
 from tests.fixtures_ledger import SteppedClock
 from tests.ledger.samples import files, outcomes, started
 
-ROW = (
-    "INSERT INTO lw_outcomes (run_id, batch_no, position, uri_hash, size, outcome) VALUES ('run-1', {}, {}, 1, 1, 'x')"
-)
 SEQ = "UPDATE lw_journal SET seq = {} WHERE seq = {}"
 EDITS = {
-    "an outcome": ["UPDATE lw_outcomes SET outcome = 'absent' WHERE batch_no = 1 AND position = 2"],
-    "a message": ["UPDATE lw_outcomes SET message = 'x' WHERE batch_no = 1 AND position = 2"],
-    "an index key": ["UPDATE lw_outcomes SET uri_hash = 5 WHERE batch_no = 1 AND position = 2"],
-    "a size": ["UPDATE lw_outcomes SET size = 0 WHERE batch_no = 0 AND position = 0"],
-    "a row removed": ["DELETE FROM lw_outcomes WHERE batch_no = 1 AND position = 4"],
-    "all rows of a batch removed": ["DELETE FROM lw_outcomes WHERE batch_no = 1"],
-    "a row added": [ROW.format(1, 9)],
-    "rows of a batch that never was": [ROW.format(8, 0)],
+    "the sums": ["""UPDATE lw_journal SET tallies = '{"deleted": [5, 1]}' WHERE seq = 3"""],
+    "the sums removed": ["UPDATE lw_journal SET tallies = NULL WHERE seq = 3"],
+    "a bound": ["UPDATE lw_journal SET first_uri = last_uri WHERE seq = 2"],
+    "the other bound": ["UPDATE lw_journal SET last_uri = first_uri WHERE seq = 2"],
+    "outcomes of another batch": ["UPDATE lw_journal SET content = (SELECT content FROM lw_journal WHERE seq = 5) "
+                                  "WHERE seq = 3"],
     "a count": ["UPDATE lw_journal SET count = 4 WHERE seq = 2"],
+    "a size": ["UPDATE lw_journal SET total_bytes = 4 WHERE seq = 3"],
     "an instant": ["UPDATE lw_journal SET at = '2026-03-01T12:00:09.000000+00:00' WHERE seq = 3"],
     "a hash": ["UPDATE lw_journal SET hash = prev_hash WHERE seq = 2"],
     "the first entry removed": ["DELETE FROM lw_journal WHERE seq = 0"],
     "a middle entry removed": ["DELETE FROM lw_journal WHERE seq = 2"],
-    "a whole batch removed": [
-        "DELETE FROM lw_outcomes WHERE batch_no = 1",
-        "DELETE FROM lw_journal WHERE batch_no = 1",
-    ],
-    "the last entry removed, not its rows": ["DELETE FROM lw_journal WHERE seq = 5"],
+    "a whole batch removed": ["DELETE FROM lw_journal WHERE batch_no = 1"],
     "entries swapped": [SEQ.format(99, 2), SEQ.format(2, 3), SEQ.format(3, 99)],
-    "a batch renumbered": [f"UPDATE lw_{t} SET batch_no = 7 WHERE batch_no = 1" for t in ("journal", "outcomes")],
+    "a batch renumbered": ["UPDATE lw_journal SET batch_no = 7 WHERE batch_no = 1"],
     "the operator": ["UPDATE lw_runs SET operator = 'eve'"],
     "the plan": ["UPDATE lw_runs SET plan_id = 'plan-9'"],
-}
+}  # fmt: skip
 
 
 def edit(url: str, clock: SteppedClock, statements: list[str], **values: object) -> None:
@@ -60,7 +52,7 @@ def journaled(ledger: Ledger) -> Ledger:
     for number in range(3):
         batch = files(5, batch=number)
         ledger.journal.intent("run-1", number, batch)
-        ledger.journal.outcomes("run-1", number, outcomes(batch))
+        ledger.journal.outcomes("run-1", number, outcomes(batch, ("deleted", "absent", "kept")[number]))
     assert ledger.journal.verify("run-1") == []
     return ledger
 
@@ -71,9 +63,12 @@ def test_an_edit_shows(journaled: Ledger, ledger_url: str, clock: SteppedClock, 
     assert journaled.journal.verify("run-1") != []
 
 
-@pytest.mark.parametrize("packed", [zlib.compress(b"[]"), b"damaged"])
-def test_an_edited_intent_shows(journaled: Ledger, ledger_url: str, clock: SteppedClock, packed: bytes) -> None:
-    edit(ledger_url, clock, ["UPDATE lw_journal SET files = :packed WHERE seq = 2"], packed=packed)
+@pytest.mark.parametrize("content", [zlib.compress(b"[]"), b"damaged"])
+@pytest.mark.parametrize("seq", [2, 3])
+def test_an_edited_content_shows(
+    journaled: Ledger, ledger_url: str, clock: SteppedClock, seq: int, content: bytes
+) -> None:
+    edit(ledger_url, clock, ["UPDATE lw_journal SET content = :content WHERE seq = :seq"], content=content, seq=seq)
     problems = journaled.journal.verify("run-1")
     assert len(problems) == 1
     assert "batch 1" in problems[0]
@@ -91,7 +86,7 @@ def test_a_cut_tail_shows_in_the_kept_head(
     write_head(stores, place, "run-1", head)
     write_head(stores, place, "run-1", head)
     assert verify_heads(stores, place, {"run-1": head}) == []
-    edit(ledger_url, clock, [f"DELETE FROM lw_{t} WHERE batch_no = 2" for t in ("outcomes", "journal")])
+    edit(ledger_url, clock, ["DELETE FROM lw_journal WHERE batch_no = 2"])
     assert journaled.journal.verify("run-1") == [], "a shorter chain is a whole chain"
     cut = journaled.journal.head("run-1")
     assert len(verify_heads(stores, place, {"run-1": cut})) == 1

@@ -56,7 +56,8 @@ def copy_of(history: History, warehouse: Path) -> History:
 def age(history: History, hours: float = OLD) -> None:
     """Make every file and directory of the table that much older than now, so that only reachability protects it."""
     then = time.time() - hours * 3600
-    for root in (history.location, *history.external):
+    # Writers choose among several directories by chance, so that one of them may not be there.
+    for root in filter(Path.exists, (history.location, *history.external)):
         for path in (root, *root.rglob("*")):
             os.utime(path, (then, then))
 

@@ -42,9 +42,10 @@ class Site:
     """Overrides by catalog: sections with their values."""
     catalogs: tuple[str, ...] = ("lake",)
     clock: TurnedClock = field(default_factory=TurnedClock)
-    properties: dict[str, str] = field(default_factory=dict)
     address: str = ""
     """Where the warehouses are, if not on this disk."""
+    storage: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Credentials and addresses of stores, by prefix."""
     _warden: Warden | None = None
 
     def __enter__(self) -> Self:
@@ -74,8 +75,9 @@ class Site:
         lines += ["[spark]", 'master = "local[2]"']
         for name in self.catalogs:
             address = f"{self.address}{name}" if self.address else f"file://{self.warehouse(name)}"
-            pairs = {"warehouse": address, **self.properties}
-            lines += [f"[catalogs.{name}]", 'format = "paimon"', f"properties = {_inline(pairs)}"]
+            lines += [f"[catalogs.{name}]", 'format = "paimon"', f"properties = {_inline({'warehouse': address})}"]
+        for prefix, values in self.storage.items():
+            lines += [f'[storage."{prefix}"]', *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
         for section, values in self.sections.items():
             lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
         for name, sections in self.policies.items():

@@ -34,6 +34,11 @@ ONLY_OURS = (
     "schema/.schema-1.{}.tmp",
     "consumer/.consumer-c.{}.tmp",
 )
+BOTH = (
+    # What a killed process of ours leaves where it was about to write.
+    "snapshot/.lakewarden-0123456789abcdef.tmp",
+    "manifest/.lakewarden-0123456789abcdef.tmp",
+)
 ONLY_JAVA = (
     # Java takes whatever is old and unnamed; ours only names that the format writes, which hold a uuid.
     "dt=2024-01-01/bucket-0/notes.txt",
@@ -77,7 +82,7 @@ def swept(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             age(history)
             expected[name] = plant(history) | {history.location / path for path in history.leftovers}
         age(odd)
-        leave(odd, *ONLY_OURS, *ONLY_JAVA, *NEITHER)
+        leave(odd, *BOTH, *ONLY_OURS, *ONLY_JAVA, *NEITHER)
         by_java = {name: set(java.orphans(histories[name].location).paths) for name in OPEN}
         by_java["odd"] = set(java.orphans(odd.location).paths)
         before = {name: history.files() for name, history in histories.items()}
@@ -97,7 +102,7 @@ def leave(history: History, *names: str, hours: float = OLD) -> list[Path]:
 
 def test_one_plan_for_all_of_them_and_every_orphan_went(swept: Swept) -> None:
     assert [table.refusal for table in swept.plan.plan.tables] == [None] * (len(NAMES) + 1)
-    count = sum(map(len, swept.expected.values())) + len(ONLY_OURS)
+    count = sum(map(len, swept.expected.values())) + len(BOTH) + len(ONLY_OURS)
     assert (swept.result.status, swept.result.deleted.files, swept.result.absent) == ("done", count, 0)
     assert swept.site.warden.audit_verify()["ok"]
 
@@ -128,11 +133,11 @@ def test_where_ours_and_javas_differ(swept: Swept) -> None:
 
     ours = {shape(path) for path in swept.plan.orphans(name_of(swept.odd, "odd"))}
     javas = {shape(path) for path in swept.by_java["odd"]}
-    assert ours == set(ONLY_OURS)
-    assert javas == set(ONLY_JAVA)
+    assert ours == {*BOTH, *ONLY_OURS}
+    assert javas == {*BOTH, *ONLY_JAVA}
     left = {shape(path) for path in swept.odd.location.rglob("*")}
     assert left >= {*ONLY_JAVA, *NEITHER}
-    assert not left & set(ONLY_OURS)
+    assert not left & {*BOTH, *ONLY_OURS}
 
 
 def test_what_is_young_or_being_written_stays(library: Library, tmp_path: Path) -> None:

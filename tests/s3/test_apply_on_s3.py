@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from lakewarden.jobs import applying
 from lakewarden.model.errors import MissingStoreError, NothingAppliedError
+from tests.apply.test_crash import Crash, crashing
 from tests.apply.worlds import at_batch, hand_plan
 from tests.s3.conftest import Bucket, S3World
 
@@ -82,6 +84,21 @@ def test_a_versioned_bucket_hides(s3_world: MakeS3World, bucket: Bucket) -> None
     assert left(bucket, world) == []
     versions = bucket.client.list_object_versions(Bucket=bucket.name, Prefix="wh/")["Versions"]
     assert {key(uri) for uri in world.planted_uris} <= {item["Key"] for item in versions}
+
+
+def test_what_a_crash_left_hidden_is_recorded_as_hidden(
+    s3_world: MakeS3World, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.client.put_bucket_versioning(Bucket=bucket.name, VersioningConfiguration={"Status": "Enabled"})
+    world = s3_world(state_in_bucket=False)
+    plan = hand_plan(world, world.planted_uris)
+    with monkeypatch.context() as patched:
+        crashing(patched, applying, "delete", after=True)
+        with pytest.raises(Crash):
+            world.apply(plan)
+    assert left(bucket, world) == []
+    assert world.apply(plan).deleted.files == 6
+    assert set(world.warden.run_detail(world.warden.runs()[0]["run_id"])["outcomes"]) == {"hidden"}
 
 
 def test_replaced_and_absent_objects(s3_world: MakeS3World, bucket: Bucket) -> None:

@@ -126,10 +126,12 @@ def test_a_lost_lease_is_refused(place: Place) -> None:
 
 def test_a_lease_lost_in_the_middle_stops_the_rest(place: Place) -> None:
     calls = []
+    # The door asks once, and then before every request; a look at an object store is one of those.
+    held = 2 if place.kind == "local" else 3
 
     def lost_later() -> None:
         calls.append(1)
-        if len(calls) > 2:
+        if len(calls) > held:
             raise LeaseLostError("gone")
 
     # Enough files for two requests of the store.

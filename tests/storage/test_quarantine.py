@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.model.errors import LeaseLostError
-from lakewarden.storage.quarantine import copy_to_trash, purge, quarantine, restore, trash_address
+from lakewarden.storage.delete import delete
+from lakewarden.storage.quarantine import copy_to_trash, purge, restore, trash_address
 from lakewarden.storage.stores import Stores
 from tests.fixtures_storage import Place
 from tests.storage.test_delete import Turned, filled, fine, listed, permit
@@ -24,9 +25,11 @@ def trash(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> str:
 def test_quarantine_restore_purge(place: Place, trash: str) -> None:
     files = filled(place, ["a%20b", "d/a#1", "é", "later"])
     place.stores.put(place.uri("later"), b"changed since")
-    results = quarantine(permit(place.root, files), place.stores, trash, files, Turned())
-    outcomes = {r.uri.removeprefix(place.root): r.outcome for r in results}
-    assert outcomes == {"a%20b": "quarantined", "d/a#1": "quarantined", "é": "quarantined", "later": "changed"}
+    copies = copy_to_trash(place.stores, trash, "r", files)
+    outcomes = {copy.uri.removeprefix(place.root): copy.outcome for copy in copies}
+    assert outcomes == {"a%20b": "kept", "d/a#1": "kept", "é": "kept", "later": "changed"}
+    copied = [file for file in files if not file.uri.endswith("later")]
+    assert {r.outcome for r in delete(permit(place.root, copied), place.stores, copied, Turned())} == {"deleted"}
     assert {f.uri for f in listed(place.stores, place.root)} == {place.uri("later")}
     assert place.stores.get(trash_address(trash, "r", place.uri("d/a#1"))) == b"x"
 
@@ -42,13 +45,13 @@ def test_quarantine_restore_purge(place: Place, trash: str) -> None:
     assert [f.uri for f in listed(place.stores, trash)] == [f"{trash}other-run/f"]
 
 
-def test_nothing_is_deleted_if_the_copy_is_not_whole(place: Place, trash: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_is_not_whole_is_a_failure(place: Place, trash: str, monkeypatch: pytest.MonkeyPatch) -> None:
     files = filled(place, ["f"])
     target = place.stores.at(trash)
     real = type(target).put_stream
     monkeypatch.setattr(type(target), "put_stream", lambda self, key, pieces: real(self, key, iter([b"?"])))
     monkeypatch.setattr(type(target), "copy", lambda self, src, dst: self.put(dst, b"?"))
-    (result,) = quarantine(permit(place.root, files), place.stores, trash, files, Turned())
+    (result,) = copy_to_trash(place.stores, trash, "r", files)
     assert (result.outcome, result.code) == ("failed", "LW-STORE-001")
     assert place.stores.get(place.uri("f")) == b"x"
 
@@ -57,8 +60,11 @@ def test_copying_first_is_safe_to_repeat(place: Place, trash: str) -> None:
     files = filled(place, ["f"])
     for _ in range(2):
         assert [r.outcome for r in copy_to_trash(place.stores, trash, "r", files)] == ["kept"]
-    (result,) = quarantine(permit(place.root, files), place.stores, trash, files, Turned())
-    assert result.outcome == "quarantined"
+    assert place.stores.get(trash_address(trash, "r", place.uri("f"))) == b"x"
+    place.stores.put(place.uri("gone"), b"x")
+    gone = [file for file in listed(place.stores, place.root) if file.uri.endswith("gone")]
+    delete(permit(place.root, gone), place.stores, gone, Turned())
+    assert [r.outcome for r in copy_to_trash(place.stores, trash, "r", gone)] == ["absent"]
 
 
 def test_purge_needs_a_lease_and_a_run() -> None:

@@ -13,19 +13,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakewarden.jobs.batches import Batch, batches_of, orphans_of
+from lakewarden.jobs.batches import batches_of, orphans_of
 from lakewarden.jobs.dropping import Dropping
 from lakewarden.jobs.expiring import Expiring
 from lakewarden.jobs.ownership import claim_place, owner_record
 from lakewarden.jobs.pacing import Pace
 from lakewarden.jobs.planfiles import load_plan
 from lakewarden.jobs.purging import LEASE_SECONDS, purge_old, trash_of
+from lakewarden.jobs.recording import Recorder
 from lakewarden.jobs.revalidation import Revalidation
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.tallying import REMOVED, SHOWN_FAILURES, Tallying, failures_of
 from lakewarden.ledger.heads import head_uri, write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.progress import CleanupProgress
+from lakewarden.ledger.runs import RUNNING, STOPPED
+from lakewarden.ledger.settling import settle
 from lakewarden.logs import bind
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import (
@@ -46,6 +49,7 @@ from lakewarden.model.errors import (
     TooManyAbsentError,
     UsageError,
 )
+from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan, Tally, add_tallies
 from lakewarden.model.policy import DeleteMode, Job
 from lakewarden.model.ports import FileOutcome, Heartbeat, JournalFile, Progress
@@ -54,6 +58,7 @@ from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Brake, Outcome
 from lakewarden.storage.delete import MAX_VALIDATION_AGE, delete, grant
 from lakewarden.storage.quarantine import copy_to_trash, restore, trash_address
+from lakewarden.storage.store import Store
 
 ABSENT_SHARE = 0.2
 ABSENT_AT_LEAST = 20
@@ -91,6 +96,7 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
             raise PlanOutdatedError(
                 f"plan {result.plan.plan_id} was finished meanwhile by run {run_id}; nothing was done"
             )
+        rooms.ledger.runs.mark(run_id, RUNNING)
         rooms.ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
         if rows is None:
             kind = Dropping if result.plan.job == Job.PARTITION_EXPIRY else Expiring
@@ -164,7 +170,11 @@ class Application:
         self.pace = Pace.of([table.policy for table in self.plan.tables if table.identifier in self.tables])
         self.validation = Revalidation(rooms, self.plan)
         self.tally = Tallying()
+        self.recorder = Recorder()
+        self.hiding: dict[Store, bool] = {}
         self.earlier = rooms.ledger.journal.done(run_id)
+        run = rooms.ledger.runs.get(run_id)
+        self.started_at = run.started_at if run else rooms.clock.now()
 
     def run(self) -> RunResult:
         """Every batch, then the verification, then the record."""
@@ -176,16 +186,18 @@ class Application:
         try:
             self.validation.check()
             expired = self.rooms.clock.now() >= self.plan.expires_at
-            self._finish_open_batches(expired)
-            if expired:
-                raise PlanExpiredError(
-                    f"plan {self.plan.plan_id} expired before its run was finished; its open batch was settled"
-                )
-            self._delete_all()
+            with self.recorder:
+                self._finish_open_batches(expired)
+                if expired:
+                    raise PlanExpiredError(
+                        f"plan {self.plan.plan_id} expired before its run was finished; its open batch was settled"
+                    )
+                self._delete_all()
             self._verify()
         except PASSING as error:
             self.log.error("apply stopped", code=error.code, message=error.message)
-            self.rooms.ledger.runs.step(self.run_id, "stopped", {"code": error.code, "message": error.message})
+            self.rooms.ledger.runs.step(self.run_id, STOPPED, {"code": error.code, "message": error.message})
+            self.rooms.ledger.runs.mark(self.run_id, STOPPED)
             raise
         except LakewardenError as error:
             self.log.error("apply stopped", code=error.code, message=error.message)
@@ -208,7 +220,7 @@ class Application:
                 for prefix in batch.finished:
                     leases[prefix].release()
                 self._check_absent()
-                self._checkpoint(batch)
+                self.progress("delete", self._processed(), self.rows.num_rows)
                 self.pace.wait(self.rooms.clock)
 
     def _lease(self, prefix: str) -> Lease:
@@ -225,9 +237,7 @@ class Application:
         inside = [place for place in places if place.startswith(prefix)]
         return not inside or any(self.rooms.stores.head(place) is not None for place in inside)
 
-    def _delete(
-        self, number: int, files: Sequence[JournalFile], leases: dict[str, Lease], *, resumed: bool = False
-    ) -> None:
+    def _delete(self, number: int, files: BatchFiles, leases: dict[str, Lease], *, resumed: bool = False) -> None:
         """One batch: validate, write the intent, delete, write each outcome."""
         held = partial(_all_held, [self.lease, *leases.values()])
         held()
@@ -237,37 +247,54 @@ class Application:
         # Writers first, then pointers: one that commits and stops beating in between is seen by one of the two.
         writers = self.rooms.ledger.heartbeats.live(self.rooms.clock.now())
         validated = self._validated()
-        allowed = _without_writers(self.validation.keep(files), writers)
+        allowed = self._allowed(files, writers)
         if not resumed:
             self.rooms.ledger.journal.intent(self.run_id, number, files)
-        outcomes = {file.uri: FileOutcome(file.uri, Outcome.KEPT) for file in files}
-        outcomes |= {file.uri: copies[file.uri] for file in allowed if file.uri in copies}
-        ready = [file for file in allowed if outcomes[file.uri].outcome == Outcome.KEPT]
+        found = {uri: copies[uri] for uri in allowed.uris if uri in copies}
+        ready = allowed.take([place for place, uri in enumerate(allowed.uris) if _copied_well(found.get(uri))])
         if ready:
             permit = grant(
                 plan_id=self.plan.plan_id,
                 run_id=self.run_id,
                 roots=[root.prefix for root in self.plan.roots],
-                uris=[file.uri for file in ready],
+                uris=ready.uris,
                 validated_at=validated,
                 check_lease=held,
             )
-            found = delete(permit, self.rooms.stores, ready, self.rooms.clock, concurrency=self.pace.concurrency)
-            outcomes |= {outcome.uri: self._named(outcome) for outcome in found}
-        answers = [outcomes[file.uri] for file in files]
+            gone = delete(permit, self.rooms.stores, ready, self.rooms.clock, concurrency=self.pace.concurrency)
+            found |= {outcome.uri: outcome for outcome in gone}
+        answers = [found.get(uri) or FileOutcome(uri, Outcome.KEPT) for uri in files.uris]
+        if self.quarantined:
+            answers = [self._named(answer) for answer in answers]
         if resumed:
             answers = [self._after_crash(answer) for answer in answers]
-        self._settle_pending(answers)
-        self.rooms.ledger.journal.outcomes(self.run_id, number, answers)
-        self.tally.add(files, answers)
-        self.pace.learn(answers)
+        self._settle(number, files, answers, next(reversed(leases), ""))
         self.log.debug("batch done", batch=number, files=len(files))
 
-    def _settle_pending(self, answers: Sequence[FileOutcome]) -> None:
-        """Strike what is gone from the ledger of released files. Before the outcome is recorded: a batch without one is
-        looked at again, while a name left behind would count as absent in the next plan."""
-        if self.plan.job == Job.PHYSICAL_DELETION:
-            self.rooms.ledger.pending.strike(answer.uri for answer in answers if answer.outcome in GONE)
+    def _settle(self, number: int, files: BatchFiles, answers: Sequence[FileOutcome], scope: str) -> None:
+        """Record what became of a batch, and how far the run is with it."""
+        settled = settle(files, answers)
+        self.tally.add(settled.tallies)
+        self.pace.learn(settled.stretches)
+        reached = self._reached(scope)
+
+        def record() -> None:
+            if self.plan.job == Job.PHYSICAL_DELETION:
+                # Before the outcome: a batch without one is looked at again, while a name left behind in the ledger
+                # of released files would count as absent in the next plan.
+                self.rooms.ledger.pending.strike(answer.uri for answer in answers if answer.outcome in GONE)
+            self.rooms.ledger.journal.outcomes(self.run_id, number, settled, reached)
+
+        self.recorder.write(record)
+
+    def _allowed(self, files: BatchFiles, writers: Sequence[Heartbeat]) -> BatchFiles:
+        """The files that nothing needs since the plan, and that no writer at work may be about to commit."""
+        kept: Sequence[JournalFile] = files
+        if self.validation.needed or self.validation.stopped:
+            kept = self.validation.keep(kept)
+        if writers:
+            kept = _without_writers(kept, writers)
+        return BatchFiles.of(kept)
 
     def _validated(self) -> float:
         """When the batch was validated. A table with many new manifests takes long once, and is quick the next time."""
@@ -281,7 +308,7 @@ class Application:
     def quarantined(self) -> bool:
         return self.pace.mode is DeleteMode.QUARANTINE
 
-    def _copied(self, files: Sequence[JournalFile]) -> dict[str, FileOutcome]:
+    def _copied(self, files: BatchFiles) -> dict[str, FileOutcome]:
         """Copies in the trash, made before the validation: large files must not make it too old to be used."""
         if not self.quarantined:
             return {}
@@ -293,7 +320,7 @@ class Application:
     def _named(self, outcome: FileOutcome) -> FileOutcome:
         """A removal by its name: what has a copy in the trash was quarantined."""
         gone = outcome.outcome in (Outcome.DELETED, Outcome.HIDDEN)
-        return FileOutcome(outcome.uri, Outcome.QUARANTINED) if gone and self.quarantined else outcome
+        return FileOutcome(outcome.uri, Outcome.QUARANTINED) if gone else outcome
 
     def _after_crash(self, outcome: FileOutcome) -> FileOutcome:
         """A file that the crashed process announced and that is gone went by its hand, not by a stranger's."""
@@ -301,10 +328,18 @@ class Application:
             return outcome
         message = "gone when the run was resumed"
         if not self.quarantined:
-            return FileOutcome(outcome.uri, Outcome.DELETED, None, message)
+            gone = Outcome.HIDDEN if self._hides(outcome.uri) else Outcome.DELETED
+            return FileOutcome(outcome.uri, gone, None, message)
         if self.rooms.stores.head(trash_address(trash_of(self.rooms), self.run_id, outcome.uri)) is None:
             return outcome
         return FileOutcome(outcome.uri, Outcome.QUARANTINED, None, message)
+
+    def _hides(self, uri: str) -> bool:
+        """Whether deletes only hide there: asked once a bucket, for a crashed batch may hold thousands of its files."""
+        store = self.rooms.stores.at(uri)
+        if store not in self.hiding:
+            self.hiding[store] = store.versioned()
+        return self.hiding[store]
 
     def _check_frozen(self) -> None:
         if (frozen := self.rooms.ledger.switches.frozen()) is not None:
@@ -321,18 +356,17 @@ class Application:
         for batch in self.rooms.ledger.journal.open_batches(self.run_id):
             self.log.warning("open batch found", batch=batch.batch_no, files=len(batch.files))
             if expired:
-                outcomes = [self._after_crash(self._look(file)) for file in batch.files]
-                self.rooms.ledger.journal.outcomes(self.run_id, batch.batch_no, outcomes)
-                self.tally.add(batch.files, outcomes)
+                found = [self._after_crash(self._look(uri)) for uri in batch.files.uris]
+                self._settle(batch.batch_no, batch.files, found, "")
                 continue
             with ExitStack() as stack:
-                roots = {r.prefix for r in self.plan.roots for f in batch.files if f.uri.startswith(r.prefix)}
+                roots = {r.prefix for r in self.plan.roots for uri in batch.files.uris if uri.startswith(r.prefix)}
                 leases = {prefix: stack.enter_context(self._lease(prefix)) for prefix in sorted(roots)}
                 self._delete(batch.batch_no, batch.files, leases, resumed=True)
 
-    def _look(self, file: JournalFile) -> FileOutcome:
-        there = self.rooms.stores.head(file.uri) is not None
-        return FileOutcome(file.uri, Outcome.KEPT if there else Outcome.ABSENT)
+    def _look(self, uri: str) -> FileOutcome:
+        there = self.rooms.stores.head(uri) is not None
+        return FileOutcome(uri, Outcome.KEPT if there else Outcome.ABSENT)
 
     def _check_absent(self) -> None:
         absent, touched = self.tally.of(Outcome.ABSENT).files, self.tally.touched
@@ -360,26 +394,22 @@ class Application:
             self.rooms.ledger.runs.step(self.run_id, "invariant-violation", {"files": lost[:SHOWN_FAILURES]})
             raise InvariantViolationError(f"{len(lost)} deleted files are needed now, such as {lost[0]}")
 
-    def _checkpoint(self, batch: Batch) -> None:
-        run = self.rooms.ledger.runs.get(self.run_id)
-        now = self.rooms.clock.now()
+    def _reached(self, scope: str) -> CleanupProgress:
         # Counted here: asking the journal before every batch would cost more with each of them.
         done = add_tallies(self.earlier, self.tally.outcomes)
-        processed = sum(tally.files for tally in done.values())
-        self.rooms.ledger.progress.checkpoint(
-            self.run_id,
-            CleanupProgress(
-                run_id=self.run_id,
-                started_at=run.started_at if run else now,
-                scope=batch.roots[-1] if batch.roots else "",
-                total_candidates=self.rows.num_rows,
-                processed=processed,
-                deleted=sum(done.get(kind, Tally()).files for kind in REMOVED),
-                failed=done.get(Outcome.FAILED, Tally()).files,
-                last_checkpoint_at=now,
-            ),
+        return CleanupProgress(
+            run_id=self.run_id,
+            started_at=self.started_at,
+            scope=scope,
+            total_candidates=self.rows.num_rows,
+            processed=self._processed(),
+            deleted=sum(done.get(kind, Tally()).files for kind in REMOVED),
+            failed=done.get(Outcome.FAILED, Tally()).files,
+            last_checkpoint_at=self.rooms.clock.now(),
         )
-        self.progress("delete", processed, self.rows.num_rows)
+
+    def _processed(self) -> int:
+        return sum(tally.files for tally in (*self.earlier.values(), *self.tally.outcomes.values()))
 
     def _held_back(self) -> list[FailedFile]:
         """Roots that were left alone since the plan, where that kept a file."""
@@ -425,6 +455,11 @@ class Application:
 def _all_held(leases: Sequence[Lease]) -> None:
     for lease in leases:
         lease.check()
+
+
+def _copied_well(copy: FileOutcome | None) -> bool:
+    """Whether the original may go: its copy is good, or none was asked for."""
+    return copy is None or copy.outcome == Outcome.KEPT
 
 
 def _without_writers(files: Sequence[JournalFile], writers: Sequence[Heartbeat]) -> list[JournalFile]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakewarden.ledger.settling import Stretch
 from lakewarden.model.clock import Clock
 from lakewarden.model.policy import DeleteMode
 from lakewarden.model.ports import FileOutcome
@@ -37,7 +38,7 @@ class Pace:
             mode=_mode(chosen),
         )
 
-    def learn(self, outcomes: Sequence[FileOutcome]) -> None:
+    def learn(self, outcomes: Sequence[FileOutcome | Stretch]) -> None:
         failed = [o for o in outcomes if o.outcome == Outcome.FAILED]
         if any(word in f"{o.code} {o.message}" for o in failed for word in THROTTLED):
             self.pause = min(LONGEST_PAUSE, max(0.5, self.pause * 2))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from lakewarden.ledger.journal import Journal
-from lakewarden.model.plan import Tally
-from lakewarden.model.ports import FileOutcome, JournalFile
+from lakewarden.model.plan import Tallies, Tally, add_tallies
 from lakewarden.model.run import FailedFile
 from lakewarden.model.verdict import Outcome
 
@@ -22,9 +20,8 @@ class Tallying:
 
     outcomes: dict[str, Tally] = field(default_factory=dict)
 
-    def add(self, files: Sequence[JournalFile], outcomes: Sequence[FileOutcome]) -> None:
-        for file, outcome in zip(files, outcomes, strict=True):
-            self.outcomes[outcome.outcome] = self.outcomes.get(outcome.outcome, Tally()) + Tally(1, file.size)
+    def add(self, found: Tallies) -> None:
+        self.outcomes = add_tallies(self.outcomes, found)
 
     def of(self, outcome: Outcome) -> Tally:
         return self.outcomes.get(outcome, Tally())

@@ -5,32 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from lakewarden.ledger.runs import Run
-from lakewarden.model.ports import JournalFile
+from lakewarden.model.files import BatchFiles
 from lakewarden.model.uri import canonical
 
 INTENT, OUTCOME = "intent", "outcome"
 
 
-class OutcomeRow(NamedTuple):
-    """One file's outcome as stored. `position` is its place in the batch's intent."""
-
-    position: int
-    uri_hash: int
-    size: int
-    outcome: str
-    code: str | None
-    message: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One link: an intent before a batch, or the outcome after it."""
+    """One link: an intent before a batch, or the outcome after it.
+
+    An intent carries bounds of its batch's addresses, by which a file is found again; an outcome carries how many
+    files and bytes met which end.
+    """
 
     run_id: str
     seq: int
@@ -39,6 +32,9 @@ class Entry:
     at: datetime
     count: int
     total_bytes: int
+    first_uri: bytes | None
+    last_uri: bytes | None
+    tallies: Mapping[str, Sequence[int]] | None
     prev_hash: str
 
     def hash(self, content: bytes) -> str:
@@ -52,6 +48,9 @@ class Entry:
                 _text(self.at),
                 self.count,
                 self.total_bytes,
+                _hex(self.first_uri),
+                _hex(self.last_uri),
+                sorted((name, *counts) for name, counts in (self.tallies or {}).items()),
                 self.prev_hash,
                 hashlib.sha256(content).hexdigest(),
             ]
@@ -65,36 +64,27 @@ def first_hash(run: Run) -> str:
     return _sha256(["lakewarden journal 1", run.run_id, run.job, run.plan_id, _text(run.started_at), *who])
 
 
-def files_content(files: Sequence[JournalFile]) -> bytes:
-    """The files of an intent, in order, as bytes to keep and to hash."""
-    rows = [(f.uri, f.size, f.modified and _text(f.modified), f.etag, f.table, str(f.kind)) for f in files]
-    return json.dumps(rows, separators=(",", ":")).encode()
+def files_content(files: BatchFiles) -> bytes:
+    """The files of an intent, in order, column by column, as bytes to keep and to hash."""
+    return pack([files.uris, files.sizes, files.modified, files.etags, files.tables, files.kinds])
 
 
-def files_of(content: bytes) -> tuple[JournalFile, ...]:
+def files_of(content: bytes) -> BatchFiles:
     """The files of an intent, read back."""
-    return tuple(
-        JournalFile(uri, size, datetime.fromisoformat(modified) if modified else None, etag, table, kind)
-        for uri, size, modified, etag, table, kind in json.loads(content)
-    )
+    return BatchFiles(*unpack(content))
 
 
-def names_of(content: bytes) -> list[tuple[str, int]]:
-    """Name and size of each file of an intent: all that closing a batch needs."""
-    return [(row[0], row[1]) for row in json.loads(content)]
+def pack(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
 
-def outcomes_content(rows: Iterable[OutcomeRow]) -> bytes:
-    """The outcome rows of a batch, in order of position, as bytes to hash."""
-    return json.dumps(list(rows), separators=(",", ":")).encode()
+def unpack(packed: bytes) -> Any:
+    return json.loads(zlib.decompress(packed))
 
 
-def pack(content: bytes) -> bytes:
-    return zlib.compress(content, 1)
-
-
-def unpack(packed: bytes) -> bytes:
-    return zlib.decompress(packed)
+def sortable(uri: str) -> bytes:
+    """An address as bytes, which every database orders alike; text is ordered by a server's locale."""
+    return uri.encode("utf-8", "surrogatepass")
 
 
 def spellings(uri: str) -> set[str]:
@@ -105,14 +95,12 @@ def spellings(uri: str) -> set[str]:
         return {uri}
 
 
-def uri_hash(uri: str) -> int:
-    """A signed 64-bit number for an index. Two files may share it, so a hit is always compared by name."""
-    digest = hashlib.blake2b(uri.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
 def _sha256(parts: list[Any]) -> str:
     return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
 
 
 def _text(instant: datetime) -> str:

@@ -7,31 +7,36 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from lakewarden.ledger import chain
 from lakewarden.ledger.actors import actor_of
-from lakewarden.ledger.bulk import insert_rows
-from lakewarden.ledger.chain import INTENT, OUTCOME, Entry, OutcomeRow
-from lakewarden.ledger.connection import Connections
+from lakewarden.ledger.chain import INTENT, OUTCOME, Entry
+from lakewarden.ledger.connection import Connections, put
+from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.ledger.runs import Run, run_of
-from lakewarden.ledger.schema import journal, outcomes, runs
+from lakewarden.ledger.schema import journal, progress, runs
+from lakewarden.ledger.settling import Settled, outcome_at, rows_of, settle, stretches_of
 from lakewarden.ledger.verification import problems_of
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, StateError
-from lakewarden.model.plan import Tally
+from lakewarden.model.files import BatchFiles
+from lakewarden.model.plan import Tallies, Tally, add_tallies
 from lakewarden.model.ports import FileOutcome, JournalFile
 
 OPEN = "open"
 """What `find` says of a file whose batch was begun and never closed: it may be gone, or not."""
-MESSAGE_LENGTH = 1000
+BOUND_LENGTH = 256
+AFTER_ALL = b"\xff"  # no address holds this byte, so with it a bound that was cut still comes after
+Ends = tuple[bytes | None, bytes | None]
 
 
 class OpenBatch(NamedTuple):
     """A batch whose deletion was announced and whose outcome is unknown."""
 
     batch_no: int
-    files: tuple[JournalFile, ...]
+    files: BatchFiles
 
 
 class Deletion(NamedTuple):
@@ -54,39 +59,51 @@ class Journal:
 
         Raises NotFoundError for an unknown run, StateError for a finished one or a batch announced before.
         """
-        if len({file.uri for file in files}) != len(files):
+        announced = BatchFiles.of(files)
+        uris = announced.uris
+        if len(set(uris)) != len(uris):
             raise ValueError(f"batch {batch_no} of run {run_id} names a file twice")
-        content = chain.files_content(files)
+        content = chain.files_content(announced)
         with self._connections.write() as connection:
             run = _locked_run(connection, run_id)
             if run.finished_at is not None:
                 raise StateError(f"run {run_id} is finished ({run.status}); batch {batch_no} was not begun")
-            if _entry(connection, run_id, batch_no, INTENT) is not None:
+            totals = Tally(len(uris), sum(announced.sizes))
+            ends = _ends(announced)
+            if not self._link(connection, run, INTENT, batch_no, totals, content, ends=ends):
                 raise StateError(f"batch {batch_no} of run {run_id} was begun before; it was not begun again")
-            totals = Tally(len(files), sum(file.size for file in files))
-            self._link(connection, run, INTENT, batch_no, totals, content, packed=chain.pack(content))
 
-    def outcomes(self, run_id: str, batch_no: int, outcomes_: Sequence[FileOutcome]) -> None:
-        """Close a batch: one outcome for each file announced, no more and no fewer, all or none of them.
+    def outcomes(
+        self,
+        run_id: str,
+        batch_no: int,
+        found: Sequence[FileOutcome] | Settled,
+        reached: CleanupProgress | None = None,
+    ) -> None:
+        """Close a batch: one outcome for each file announced, no more and no fewer; and note how far the run is.
 
         Raises ValueError when they do not match, StateError when the batch is not open.
         """
         with self._connections.write() as connection:
             run = _locked_run(connection, run_id)
-            intent = _entry(connection, run_id, batch_no, INTENT)
-            if intent is None or _entry(connection, run_id, batch_no, OUTCOME) is not None:
+            intent = connection.execute(_HEADER, {"run": run_id, "batch": batch_no}).first()
+            if intent is None:
                 raise StateError(f"batch {batch_no} of run {run_id} is not open; its outcome was not recorded")
-            rows = _outcome_rows(chain.names_of(chain.unpack(intent.files)), outcomes_)
-            columns = ("run_id", "batch_no", *OutcomeRow._fields)
-            insert_rows(connection, outcomes, columns, [(run_id, batch_no, *row) for row in rows])
-            totals = Tally(len(rows), sum(row.size for row in rows))
-            self._link(connection, run, OUTCOME, batch_no, totals, chain.outcomes_content(rows))
+            settled = found if isinstance(found, Settled) else settle(_files(connection, run_id, batch_no), found)
+            totals = sum(settled.tallies.values(), Tally())
+            if (*_ends(settled.files), totals.files, totals.bytes) != tuple(intent):
+                raise ValueError(f"the outcomes of batch {batch_no} do not match the files that were announced")
+            content = chain.pack(settled.stretches)
+            if not self._link(connection, run, OUTCOME, batch_no, totals, content, tallies=settled.tallies):
+                raise StateError(f"batch {batch_no} of run {run_id} is not open; its outcome was not recorded")
+            if reached is not None:
+                put(connection, progress, [asdict(reached)])
 
     def open_batches(self, run_id: str) -> list[OpenBatch]:
         """The batches that were announced and never closed, in order."""
         query = _open_intents().where(journal.c.run_id == run_id).order_by(journal.c.seq)
         with self._connections.read() as connection:
-            return [OpenBatch(row.batch_no, _files(row)) for row in connection.execute(query)]
+            return [OpenBatch(row.batch_no, chain.files_of(row.content)) for row in connection.execute(query)]
 
     def next_batch(self, run_id: str) -> int:
         """The number of the batch to announce next, from 0."""
@@ -96,10 +113,9 @@ class Journal:
 
     def done(self, run_id: str) -> dict[str, Tally]:
         """How many files, how many bytes, by outcome."""
-        query = select(outcomes.c.outcome, func.count(), func.sum(outcomes.c.size))
-        query = query.where(outcomes.c.run_id == run_id).group_by(outcomes.c.outcome).order_by(outcomes.c.outcome)
         with self._connections.read() as connection:
-            return {name: Tally(int(count), int(size)) for name, count, size in connection.execute(query)}
+            found = add_tallies(*(_tallies(row) for row in connection.execute(_CLOSED, {"run": run_id})))
+        return dict(sorted(found.items()))
 
     def head(self, run_id: str) -> str:
         """The hash of the last entry: what is kept elsewhere, so that a cut tail shows. Raises NotFoundError."""
@@ -116,46 +132,26 @@ class Journal:
 
     def find(self, uri: str) -> list[Deletion]:
         """Every time a file was in a batch, oldest first. Any spelling finds the canonical name, as plans list it."""
-        wanted = chain.spellings(uri)
-        closing = journal.alias()
-        begun = (journal.c.run_id == outcomes.c.run_id) & (journal.c.batch_no == outcomes.c.batch_no)
-        closed = (closing.c.run_id == outcomes.c.run_id) & (closing.c.batch_no == outcomes.c.batch_no)
-        query = (
-            select(outcomes.c.run_id, outcomes.c.batch_no, outcomes.c.position, outcomes.c.outcome)
-            .add_columns(closing.c.at, journal.c.files, *_RUN)
-            .join(journal, begun & (journal.c.kind == INTENT))
-            .join(closing, closed & (closing.c.kind == OUTCOME))
-            .join(runs, runs.c.run_id == outcomes.c.run_id)
-            .where(outcomes.c.uri_hash.in_([chain.uri_hash(name) for name in wanted]))
-        )
-        unclosed = _open_intents().add_columns(*_RUN).join(runs, runs.c.run_id == journal.c.run_id)
         found: list[Deletion] = []
         with self._connections.read() as connection:
-            for row in connection.execute(query):
-                if _files(row)[row.position].uri in wanted:
-                    found.append(_deletion(row, row.outcome))
-            for row in connection.execute(unclosed):  # few: a crash leaves at most what was at work
-                if any(file.uri in wanted for file in _files(row)):
-                    found.append(_deletion(row, OPEN))
+            for name in chain.spellings(uri):
+                for row in connection.execute(_AROUND, {"uri": chain.sortable(name)}):
+                    names = chain.files_of(row.content).uris
+                    if name in names:
+                        found.append(_deletion(row, names.index(name)))
         return sorted(found, key=lambda deletion: (deletion.at, deletion.run_id, deletion.batch_no))
 
     def outcome_rows(self, run_id: str, outcome: str | None = None) -> Iterator[tuple[JournalFile, FileOutcome]]:
         """Every file of the run's closed batches with what became of it, batch by batch, in the order announced."""
-        closed = select(journal.c.batch_no).where(journal.c.run_id == run_id, journal.c.kind == OUTCOME)
         with self._connections.read() as connection:
-            batches = list(connection.execute(closed.order_by(journal.c.batch_no)).scalars())
-        for batch_no in batches:
-            mine = (outcomes.c.run_id == run_id) & (outcomes.c.batch_no == batch_no)
-            query = select(outcomes).where(mine).order_by(outcomes.c.position)
-            if outcome is not None:
-                query = query.where(outcomes.c.outcome == outcome)
+            closed = [row for row in connection.execute(_CLOSED, {"run": run_id}) if outcome in (None, *row.tallies)]
+        for batch in closed:
             with self._connections.read() as connection:
-                rows = connection.execute(query).all()
-                intent = _entry(connection, run_id, batch_no, INTENT) if rows else None
-            files = _files(intent) if intent is not None else ()
-            for row in rows:
-                file = files[row.position]
-                yield file, FileOutcome(file.uri, row.outcome, row.code, row.message)
+                files = _files(connection, run_id, batch.batch_no)
+                content = _content(connection, run_id, batch.batch_no, OUTCOME)
+            for file, became in rows_of(files, stretches_of(content)):
+                if outcome in (None, became.outcome):
+                    yield file, became
 
     def _link(
         self,
@@ -165,20 +161,54 @@ class Journal:
         batch_no: int,
         totals: Tally,
         content: bytes,
-        packed: bytes | None = None,
-    ) -> None:
+        *,
+        ends: Ends = (None, None),
+        tallies: Tallies | None = None,
+    ) -> bool:
+        """Append one entry to the run's chain; False if the batch has one of that kind."""
         seq, prev_hash = _last(connection, run)
         at = self._connections.clock.now()
-        entry = Entry(run.run_id, seq + 1, kind, batch_no, at, totals.files, totals.bytes, prev_hash)
-        columns = asdict(entry)
-        connection.execute(insert(journal), columns | {"files": packed, "hash": entry.hash(content)})
+        sums = {name: [tally.files, tally.bytes] for name, tally in tallies.items()} if tallies else None
+        entry = Entry(run.run_id, seq + 1, kind, batch_no, at, totals.files, totals.bytes, *ends, sums, prev_hash)
+        try:
+            connection.execute(insert(journal), asdict(entry) | {"content": content, "hash": entry.hash(content)})
+        except IntegrityError:
+            return False
+        return True
 
 
-_RUN = [runs.c.plan_id, runs.c.operator, runs.c.worker, runs.c.trigger, runs.c.ticket]
+_OF_BATCH = (journal.c.run_id == bindparam("run")) & (journal.c.batch_no == bindparam("batch"))
+_HEADER = select(journal.c.first_uri, journal.c.last_uri, journal.c.count, journal.c.total_bytes).where(
+    _OF_BATCH, journal.c.kind == INTENT
+)
+_CONTENT = select(journal.c.content).where(_OF_BATCH, journal.c.kind == bindparam("kind"))
+_CLOSED = (
+    select(journal.c.batch_no, journal.c.tallies)
+    .where(journal.c.run_id == bindparam("run"), journal.c.kind == OUTCOME)
+    .order_by(journal.c.batch_no)
+)
+_LAST = (
+    select(journal.c.seq, journal.c.hash)
+    .where(journal.c.run_id == bindparam("run"))
+    .order_by(journal.c.seq.desc())
+    .limit(1)
+)
+_closing = journal.alias()
+_closed = (_closing.c.run_id == journal.c.run_id) & (_closing.c.batch_no == journal.c.batch_no)
+# Batches whose range of addresses holds one: a few, because batches are sorted by address.
+_AROUND = (
+    select(journal.c.run_id, journal.c.batch_no, journal.c.at, journal.c.content)
+    .add_columns(_closing.c.content.label("became"), _closing.c.at.label("closed_at"))
+    .add_columns(runs.c.plan_id, runs.c.operator, runs.c.worker, runs.c.trigger, runs.c.ticket)
+    .join(runs, runs.c.run_id == journal.c.run_id)
+    .outerjoin(_closing, _closed & (_closing.c.kind == OUTCOME))
+    .where(journal.c.first_uri <= bindparam("uri"), journal.c.last_uri >= bindparam("uri"))
+)
 
 
-def _run(connection: Connection, run_id: str) -> Run:
-    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
+def _run(connection: Connection, run_id: str, *, lock: bool = False) -> Run:
+    query = select(runs).where(runs.c.run_id == run_id)
+    row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
         raise NotFoundError(f"there is no run {run_id}; nothing was recorded")
     return run_of(row)
@@ -186,50 +216,39 @@ def _run(connection: Connection, run_id: str) -> Run:
 
 def _locked_run(connection: Connection, run_id: str) -> Run:
     """The run, held until the transaction ends: two entries at once would fork its chain."""
-    connection.execute(select(runs.c.run_id).where(runs.c.run_id == run_id).with_for_update())
-    return _run(connection, run_id)
+    return _run(connection, run_id, lock=True)
 
 
 def _last(connection: Connection, run: Run) -> tuple[int, str]:
-    query = select(journal.c.seq, journal.c.hash).where(journal.c.run_id == run.run_id)
-    row = connection.execute(query.order_by(journal.c.seq.desc()).limit(1)).first()
+    row = connection.execute(_LAST, {"run": run.run_id}).first()
     return (row.seq, row.hash) if row else (-1, chain.first_hash(run))
 
 
-def _entry(connection: Connection, run_id: str, batch_no: int, kind: str) -> Any | None:
-    where = (journal.c.run_id == run_id) & (journal.c.batch_no == batch_no) & (journal.c.kind == kind)
-    return connection.execute(select(journal).where(where)).first()
+def _content(connection: Connection, run_id: str, batch_no: int, kind: str) -> bytes:
+    return bytes(connection.execute(_CONTENT, {"run": run_id, "batch": batch_no, "kind": kind}).scalar_one())
+
+
+def _files(connection: Connection, run_id: str, batch_no: int) -> BatchFiles:
+    return chain.files_of(_content(connection, run_id, batch_no, INTENT))
 
 
 def _open_intents() -> Any:
-    closing = journal.alias()
-    same = (closing.c.run_id == journal.c.run_id) & (closing.c.batch_no == journal.c.batch_no)
-    closed = select(closing.c.seq).where(same, closing.c.kind == OUTCOME).exists()
+    closed = select(_closing.c.seq).where(_closed, _closing.c.kind == OUTCOME).exists()
     return select(journal).where(journal.c.kind == INTENT, ~closed)
 
 
-def _files(row: Any) -> tuple[JournalFile, ...]:
-    return chain.files_of(chain.unpack(row.files))
+def _ends(files: BatchFiles) -> Ends:
+    """Bounds of the addresses of a batch, short enough for any database's index."""
+    if not files.uris:
+        return None, None
+    first, last = chain.sortable(min(files.uris)), chain.sortable(max(files.uris))
+    return first[:BOUND_LENGTH], last[:BOUND_LENGTH] + AFTER_ALL
 
 
-def _deletion(row: Any, outcome: str) -> Deletion:
-    return Deletion(row.run_id, row.batch_no, outcome, row.at, actor_of(row), row.plan_id)
+def _tallies(row: Any) -> dict[str, Tally]:
+    return {name: Tally(*counts) for name, counts in row.tallies.items()}
 
 
-def _outcome_rows(files: Sequence[tuple[str, int]], found: Sequence[FileOutcome]) -> list[OutcomeRow]:
-    by_uri = {outcome.uri: outcome for outcome in found}
-    if len(by_uri) != len(found) or len(found) != len(files) or any(uri not in by_uri for uri, _ in files):
-        raise ValueError(f"{len(found)} outcomes do not match the {len(files)} files that were announced")
-    rows = []
-    for position, (uri, size) in enumerate(files):
-        became = by_uri[uri]
-        message = _storable(became.message)
-        rows.append(OutcomeRow(position, chain.uri_hash(uri), size, str(became.outcome), became.code, message))
-    return rows
-
-
-def _storable(message: str | None) -> str | None:
-    """A store's error text, cut, and without what PostgreSQL refuses: it must not cost a batch its outcomes."""
-    if message is None:
-        return None
-    return message[:MESSAGE_LENGTH].replace("\x00", "\\0").encode("utf-8", "replace").decode()
+def _deletion(row: Any, place: int) -> Deletion:
+    outcome = OPEN if row.became is None else outcome_at(stretches_of(row.became), place)
+    return Deletion(row.run_id, row.batch_no, outcome, row.closed_at or row.at, actor_of(row), row.plan_id)

@@ -18,7 +18,7 @@ from lakewarden.model.errors import NotFoundError, StateError
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. Without `finished_at` it is at work, or died and can be resumed."""
+    """One run. Without `finished_at` it is at work, or was stopped or died, and can be resumed."""
 
     run_id: str
     job: str
@@ -39,6 +39,8 @@ class Step:
     at: datetime
 
 
+RUNNING, STOPPED = "running", "stopped"
+"""Of a run that is not finished: at work, or ended by something that passes. The same apply goes on with it."""
 RunList = list[Run]
 StepList = list[Step]
 
@@ -47,7 +49,7 @@ class Runs:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def start(self, run_id: str, job: str, plan_id: str | None, actor: Actor, status: str = "running") -> None:
+    def start(self, run_id: str, job: str, plan_id: str | None, actor: Actor, status: str = RUNNING) -> None:
         """Record a new run. Raises StateError when the id is taken."""
         row = {"run_id": run_id, "job": job, "plan_id": plan_id, "status": status, **actor_values(actor)}
         with self._connections.write() as connection:
@@ -66,6 +68,12 @@ class Runs:
         if earlier is None:
             raise NotFoundError(f"there is no run {run_id}")
         raise StateError(f"run {run_id} was finished at {earlier.finished_at} as {earlier.status}; that stays")
+
+    def mark(self, run_id: str, status: str) -> None:
+        """Say of a run that is not finished whether it is at work or stopped. A finished one stays as it is."""
+        unfinished = (runs.c.run_id == run_id) & runs.c.finished_at.is_(None)
+        with self._connections.write() as connection:
+            connection.execute(update(runs).where(unfinished).values(status=status))
 
     def get(self, run_id: str) -> Run | None:
         """The run of that id."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -119,27 +119,16 @@ journal = Table(
     Column("kind", Text, nullable=False),
     Column("batch_no", Integer, nullable=False),
     Column("at", Instant, nullable=False),
-    Column("files", LargeBinary),
     Column("count", Integer, nullable=False),
     Column("total_bytes", BigInteger, nullable=False),
+    Column("first_uri", LargeBinary),
+    Column("last_uri", LargeBinary),
+    Column("tallies", Document),
+    Column("content", LargeBinary, nullable=False),
     Column("prev_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
     UniqueConstraint("run_id", "batch_no", "kind"),
-)
-
-outcomes = Table(
-    "lw_outcomes",
-    metadata,
-    Column("run_id", Text, ForeignKey("lw_runs.run_id"), primary_key=True),
-    Column("batch_no", Integer, primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("uri_hash", BigInteger, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("code", Text),
-    Column("message", Text),
-    Index("ix_lw_outcomes_uri_hash", "uri_hash"),
-    sqlite_with_rowid=False,
+    Index("ix_lw_journal_first_uri", "first_uri", "last_uri"),
 )
 
 progress = Table(

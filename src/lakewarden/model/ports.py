@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.verdict import Kind
@@ -137,9 +137,8 @@ class JournalFile:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileOutcome:
-    """What became of one file of a batch."""
+class FileOutcome(NamedTuple):
+    """What became of one file of a batch. A tuple, because a run makes one for every file."""
 
     uri: str
     outcome: str

@@ -15,7 +15,9 @@ from lakewarden.pipeline.wanted import Wanted
 
 def partitions_of(spark: SparkSession, wanted: Wanted, read: ReadTask) -> pa.Table:
     """PARTITIONS of the wanted lists: as many rows as the tables have partitions, never as they have files."""
-    manifests = manifests_of(spark, wanted, read, Cached()).where(F.col("content") != c.CONTENT_SIDECAR)
+    # A note has no content, and must not be lost: a list that cannot be read is not an empty one.
+    opened = F.col("content").isNull() | (F.col("content") != c.CONTENT_SIDECAR)
+    manifests = manifests_of(spark, wanted, read, Cached()).where(opened)
     counted = manifests.mapInArrow(count_partitions(read), DDL).groupBy(*KEYS)
     sums = counted.agg(
         F.sum("files").alias("files"), F.max("newest").alias("newest"), F.sum("unknown").alias("unknown")

@@ -92,7 +92,8 @@ def added_up(rows: pa.Table) -> pa.Table:
 def partitions_here(wanted: Wanted, read: ReadTask) -> pa.Table:
     """PARTITIONS of a few tables, read by the driver."""
     lists = pa.Table.from_batches(read_lists(read)(iter(wanted.lists.to_batches())), schema=c.MANIFESTS)
-    opened = lists.filter(pc.not_equal(lists["content"], c.CONTENT_SIDECAR))
+    # A note has no content, and must not be lost: a list that cannot be read is not an empty one.
+    opened = lists.filter(pc.fill_null(pc.not_equal(lists["content"], c.CONTENT_SIDECAR), True))
     return added_up(pa.Table.from_batches(count_partitions(read)(iter(opened.to_batches())), schema=PARTITIONS))
 
 

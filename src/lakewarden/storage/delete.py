@@ -9,29 +9,34 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import LakewardenError, MissingStoreError, StaleValidationError
+from lakewarden.model.files import BatchFiles
 from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.uri import FileUri, within
 from lakewarden.model.verdict import Outcome
 from lakewarden.storage.compare import differs
 from lakewarden.storage.directories import directory_tag
 from lakewarden.storage.objects import ObjectStore
-from lakewarden.storage.posix import LocalDisk
+from lakewarden.storage.posix import LocalDisk, etag_of
 from lakewarden.storage.present import look
 from lakewarden.storage.rooted import OpenDirectories
-from lakewarden.storage.store import unavailable, unsafe_key
+from lakewarden.storage.store import Store, unavailable, unsafe_key
 from lakewarden.storage.stores import Stores
 
 MAX_VALIDATION_AGE = 30.0
 MAX_KEYS_A_CALL = 1000
+_SMALLEST_CALL = 50
 _LOCAL_CHUNK = 1000  # measured: more threads only fight for the interpreter on a local disk
 _TOKEN = object()
+_Check = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,47 +82,23 @@ def delete(
     lost, or a store is gone. After that every failure is that file's outcome.
     """
     _still_valid(permit, clock)
-    by_store: dict[int, tuple[Any, list[int]]] = {}
-    directories: dict[str, Any] = {}
-    for i, file in enumerate(files):
-        # A directory of a local disk ends in a slash: it goes only if it is empty. Elsewhere the name is refused.
-        directory, _, name = file.uri.removesuffix("/" if file.uri.startswith("file://") else "").rpartition("/")
-        if directory not in directories:
-            _covered_directory(permit, file.uri, f"{directory}/")
-            directories[directory] = stores.at(file.uri)
-        _covered(permit, file.uri, name)
-        store = directories[directory]
-        by_store.setdefault(id(store), (store, []))[1].append(i)
-    for store, _places in by_store.values():
+    batch = BatchFiles.of(files)
+    by_store = _covered(permit, stores, batch.uris)
+    for store in by_store:
         if not store.exists_root():
             raise MissingStoreError(f"{store!r} is not there; nothing of this batch was deleted")
     for root in permit.roots:
-        used = root.startswith("file://") and any(within(file.uri, root) for file in files)
+        used = root.startswith("file://") and any(within(uri, root) for uri in batch.uris)
         # An unmounted disk leaves an empty directory above: every file would look absent.
         if used and not os.path.isdir(root.removeprefix("file://")):
             raise MissingStoreError(f"the root {root} is not there; nothing of this batch was deleted")
-    outcomes: list[FileOutcome | None] = [None] * len(files)
-    for store, places in by_store.values():
-        remove = _local(permit, store) if isinstance(store, LocalDisk) else _remote(store)
-        chunks = _chunks(places, concurrency, isinstance(store, LocalDisk))
-
-        def work(chunk: list[int], remove: _Remove = remove) -> list[FileOutcome]:
-            part = [files[i] for i in chunk]
-            try:
-                # Again for every request: a batch that waits behind a slow store must not outlive its lease.
-                _still_valid(permit, clock)
-                return remove(part)
-            except LakewardenError as error:
-                return [_failed(file, error.code, error.message) for file in part]
-
-        with ThreadPoolExecutor(max(1, min(concurrency, len(chunks)))) as pool:
-            for chunk, results in zip(chunks, pool.map(work, chunks), strict=True):
-                for i, result in zip(chunk, results, strict=True):
-                    outcomes[i] = result
+    outcomes: list[FileOutcome | None] = [None] * len(batch)
+    for store, places in by_store.items():
+        remove: Any = _local if isinstance(store, LocalDisk) else _remote
+        found = remove(permit, store, batch.take(places), partial(_still_valid, permit, clock), max(1, concurrency))
+        for place, outcome in zip(places, found, strict=True):
+            outcomes[place] = outcome
     return [outcome for outcome in outcomes if outcome is not None]
-
-
-_Remove = Callable[[Sequence[JournalFile]], list[FileOutcome]]
 
 
 def _still_valid(permit: DeletePermit, clock: Clock) -> None:
@@ -130,8 +111,29 @@ def _still_valid(permit: DeletePermit, clock: Clock) -> None:
     permit.check_lease()
 
 
+def _covered(permit: DeletePermit, stores: Stores, uris: Sequence[str]) -> dict[Store, list[int]]:
+    """Where each file lies, by its place in the batch.
+
+    A file outside the permit is a fault of the caller: the whole batch is refused, loudly.
+    """
+    directories: dict[str, list[int]] = {}
+    found: dict[Store, list[int]] = {}
+    for place, uri in enumerate(uris):
+        # A directory of a local disk ends in a slash: it goes only if it is empty. Elsewhere the name is refused.
+        directory, _, name = (uri.removesuffix("/") if uri.startswith("file://") else uri).rpartition("/")
+        places = directories.get(directory)
+        if places is None:
+            _covered_directory(permit, uri, f"{directory}/")
+            places = directories[directory] = found.setdefault(stores.at(uri), [])
+        if uri not in permit.uris:
+            _refuse(permit, uri, "not a file of this batch")
+        if not (name.isprintable() and name.strip(".")) and (reason := unsafe_key(name)) is not None:
+            _refuse(permit, uri, reason)
+        places.append(place)
+    return found
+
+
 def _covered_directory(permit: DeletePermit, uri: str, directory: str) -> None:
-    """A file outside the permit is a fault of the caller: the whole batch is refused, loudly."""
     place = FileUri.parse(directory)
     if str(place) != directory or unsafe_key(place.key.removesuffix("/")) is not None:
         _refuse(permit, uri, "not a canonical address")
@@ -139,101 +141,115 @@ def _covered_directory(permit: DeletePermit, uri: str, directory: str) -> None:
         _refuse(permit, uri, "outside the roots of this plan")
 
 
-def _covered(permit: DeletePermit, uri: str, name: str) -> None:
-    if uri not in permit.uris:
-        _refuse(permit, uri, "not a file of this batch")
-    reason = unsafe_key(name)
-    if reason is not None:
-        _refuse(permit, uri, reason)
-
-
 def _refuse(permit: DeletePermit, uri: str, reason: str) -> NoReturn:
     raise PermissionError(f"{uri!r} may not be deleted under plan {permit.plan_id}: {reason}; nothing was deleted")
 
 
-def _chunks(places: list[int], concurrency: int, local: bool) -> list[list[int]]:
-    if local:
-        size = max(_LOCAL_CHUNK, -(-len(places) // max(1, concurrency)))
-    else:
-        size = min(MAX_KEYS_A_CALL, max(50, -(-len(places) // max(1, concurrency))))
-    return [places[i : i + size] for i in range(0, len(places), size)]
+def _failed(uri: str, code: str, message: str) -> FileOutcome:
+    return FileOutcome(uri, Outcome.FAILED, code, message)
 
 
-def _failed(file: JournalFile, code: str, message: str) -> FileOutcome:
-    return FileOutcome(file.uri, Outcome.FAILED, code, message)
-
-
-def _local(permit: DeletePermit, disk: LocalDisk) -> _Remove:
+def _local(permit: DeletePermit, _disk: LocalDisk, files: BatchFiles, check: _Check, width: int) -> list[FileOutcome]:
     """Unlink relative to directories opened link by link, so that a swapped symlink is never followed."""
 
-    def remove(files: Sequence[JournalFile]) -> list[FileOutcome]:
-        results: list[FileOutcome] = []
+    def unlink_all(part: BatchFiles) -> list[FileOutcome]:
         with OpenDirectories(permit.roots) as directories:
-            for file in files:
-                try:
-                    if file.uri.endswith("/"):
-                        results.append(_remove_directory(directories, file))
-                        continue
-                    directory, name = directories.of(file.uri)
-                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                    if differs(file, found):
-                        results.append(FileOutcome(file.uri, Outcome.CHANGED))
-                        continue
-                    os.unlink(name, dir_fd=directory)
-                    results.append(FileOutcome(file.uri, Outcome.DELETED))
-                except FileNotFoundError:
-                    results.append(FileOutcome(file.uri, Outcome.ABSENT))
-                except OSError as error:
-                    results.append(_failed(file, f"errno-{error.errno}", str(error.strerror or error)))
-        return results
+            return [_unlink(directories, part, place) for place in range(len(part))]
 
-    return remove
+    parts = _dealt(files, max(_LOCAL_CHUNK, -(-len(files) // width)))
+    return _side_by_side(lambda part: _guarded(check, part.uris, lambda: unlink_all(part)), parts, width)
 
 
-def _remove_directory(directories: OpenDirectories, file: JournalFile) -> FileOutcome:
+def _unlink(directories: OpenDirectories, files: BatchFiles, place: int) -> FileOutcome:
+    uri = files.uris[place]
+    try:
+        if uri.endswith("/"):
+            return _remove_directory(directories, uri, files.etags[place])
+        directory, name = directories.of(uri)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        # Nearly every file has the listed tag; only the others are made into objects to be compared.
+        same = files.etags[place] == etag_of(found) and stat.S_ISREG(found.st_mode)
+        if not same and differs(files[place], found):
+            return FileOutcome(uri, Outcome.CHANGED)
+        os.unlink(name, dir_fd=directory)
+        return FileOutcome(uri, Outcome.DELETED)
+    except FileNotFoundError:
+        return FileOutcome(uri, Outcome.ABSENT)
+    except LakewardenError as error:
+        return _failed(uri, error.code, error.message)
+    except OSError as error:
+        return _failed(uri, f"errno-{error.errno}", str(error.strerror or error))
+
+
+def _remove_directory(directories: OpenDirectories, uri: str, tag: str | None) -> FileOutcome:
     """Remove a directory that is still the listed one. The kernel refuses one that is not empty."""
-    directory, name = directories.of(file.uri.removesuffix("/"))
-    if directory_tag(os.stat(name, dir_fd=directory, follow_symlinks=False)) != file.etag:
-        return FileOutcome(file.uri, Outcome.CHANGED)
+    directory, name = directories.of(uri.removesuffix("/"))
+    if directory_tag(os.stat(name, dir_fd=directory, follow_symlinks=False)) != tag:
+        return FileOutcome(uri, Outcome.CHANGED)
     try:
         os.rmdir(name, dir_fd=directory)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            return FileOutcome(file.uri, Outcome.CHANGED, None, "it is not an empty directory any more")
+            return FileOutcome(uri, Outcome.CHANGED, None, "it is not an empty directory any more")
         raise
-    return FileOutcome(file.uri, Outcome.DELETED)
+    return FileOutcome(uri, Outcome.DELETED)
 
 
-def _remote(store: ObjectStore) -> _Remove:
-    """Look first (a store answers success for a missing key), then delete what is unchanged."""
+class _Present(NamedTuple):
+    """An object that is still the listed one, with the tag that the delete must find."""
+
+    uri: str
+    key: str
+    etag: str | None
+
+
+def _remote(
+    _permit: DeletePermit, store: ObjectStore, files: BatchFiles, check: _Check, width: int
+) -> list[FileOutcome]:
+    """Look first (a store answers success for a missing key), then delete what is unchanged.
+
+    One look answers for a thousand names. Where fewer thousands than calls may be under way, the names of one look
+    are dealt out to several calls.
+    """
     hides = store.s3.versioning() if store.s3 is not None else False
+    pages = _dealt(files, MAX_KEYS_A_CALL)
+    calls = max(1, width // max(1, len(pages)))
 
-    def remove(files: Sequence[JournalFile]) -> list[FileOutcome]:
-        results: dict[str, FileOutcome] = {}
-        ready: list[tuple[JournalFile, str | None]] = []
-        for file, found in zip(files, look(store, [FileUri.parse(f.uri).key for f in files]), strict=True):
-            if isinstance(found, Exception):
-                results[file.uri] = _failed(file, getattr(found, "code", "LW-STORE-001"), str(found))
-            elif found is None:
-                results[file.uri] = FileOutcome(file.uri, Outcome.ABSENT)
-            elif differs(file, found):
-                results[file.uri] = FileOutcome(file.uri, Outcome.CHANGED)
-            else:
-                ready.append((file, found.etag))
-        if ready:
-            results |= _bulk_s3(store, ready, hides) if store.s3 is not None else _bulk_obstore(store, ready)
-        return [results[file.uri] for file in files]
+    def remove(part: Sequence[_Present]) -> list[FileOutcome]:
+        bulk = partial(_bulk_s3, store, part, hides) if store.s3 is not None else partial(_bulk_obstore, store, part)
+        return _guarded(check, [present.uri for present in part], bulk)
 
-    return remove
+    def look_and_remove(page: BatchFiles) -> list[FileOutcome]:
+        outcomes, ready = _looked_at(store, page)
+        parts = _dealt(ready, max(_SMALLEST_CALL, -(-len(ready) // calls)))
+        outcomes |= {outcome.uri: outcome for outcome in _side_by_side(remove, parts, calls)}
+        return [outcomes[uri] for uri in page.uris]
+
+    return _side_by_side(lambda page: _guarded(check, page.uris, lambda: look_and_remove(page)), pages, width)
 
 
-def _bulk_s3(
-    store: ObjectStore, ready: list[tuple[JournalFile, str | None]], hides: bool | None
-) -> dict[str, FileOutcome]:
+def _looked_at(store: ObjectStore, files: BatchFiles) -> tuple[dict[str, FileOutcome], list[_Present]]:
+    """What is settled by looking (absent, changed, cannot be looked at), and what is there as it was listed."""
+    outcomes: dict[str, FileOutcome] = {}
+    ready: list[_Present] = []
+    start = len(f"{store.scheme}://{store.bucket}/")
+    keys = [uri[start:] for uri in files.uris]
+    for place, (uri, found) in enumerate(zip(files.uris, look(store, keys), strict=True)):
+        if isinstance(found, Exception):
+            outcomes[uri] = _failed(uri, getattr(found, "code", "LW-STORE-001"), str(found))
+        elif found is None:
+            outcomes[uri] = FileOutcome(uri, Outcome.ABSENT)
+        elif differs(files[place], found):
+            outcomes[uri] = FileOutcome(uri, Outcome.CHANGED)
+        else:
+            ready.append(_Present(uri, keys[place], found.etag))
+    return outcomes, ready
+
+
+def _bulk_s3(store: ObjectStore, ready: Sequence[_Present], hides: bool | None) -> list[FileOutcome]:
     """One DeleteObjects call, each key with the tag it must still have; every error is one key's own."""
     assert store.s3 is not None
-    keyed = {FileUri.parse(file.uri).key: file for file, _ in ready}
-    objects = [{"Key": FileUri.parse(file.uri).key, **({"ETag": etag} if etag else {})} for file, etag in ready]
+    objects = [{"Key": key, "ETag": etag} if etag else {"Key": key} for _, key, etag in ready]
     gone = Outcome.HIDDEN if hides else Outcome.DELETED
     try:
         # A full answer is slow to read; it is needed only where we may not ask whether deletes hide.
@@ -241,43 +257,68 @@ def _bulk_s3(
             Bucket=store.bucket, Delete={"Objects": objects, "Quiet": hides is not None}
         )
     except Exception as error:
-        return _after_failure(store, keyed, gone, error)
-    results = {file.uri: FileOutcome(file.uri, gone) for file in keyed.values()}
+        return _after_failure(store, ready, gone, error)
+    results = {key: FileOutcome(uri, gone) for uri, key, _ in ready}
     for item in answer.get("Deleted", ()):
         if item.get("DeleteMarker"):
-            results[keyed[item["Key"]].uri] = FileOutcome(keyed[item["Key"]].uri, Outcome.HIDDEN)
+            results[item["Key"]] = FileOutcome(results[item["Key"]].uri, Outcome.HIDDEN)
     for item in answer.get("Errors", ()):
-        file = keyed[item["Key"]]
-        code = str(item.get("Code", "Unknown"))
-        if code in ("PreconditionFailed", "ConditionalRequestConflict"):
-            results[file.uri] = FileOutcome(file.uri, Outcome.CHANGED, code, item.get("Message"))
-        elif code in ("NoSuchKey", "NotFound"):
-            results[file.uri] = FileOutcome(file.uri, Outcome.ABSENT)
-        else:
-            results[file.uri] = _failed(file, code, str(item.get("Message", "")))
-    return results
+        results[item["Key"]] = _refused_by_store(results[item["Key"]].uri, item)
+    return list(results.values())
 
 
-def _bulk_obstore(store: ObjectStore, ready: list[tuple[JournalFile, str | None]]) -> dict[str, FileOutcome]:
+def _refused_by_store(uri: str, item: Mapping[str, Any]) -> FileOutcome:
+    code = str(item.get("Code", "Unknown"))
+    if code in ("PreconditionFailed", "ConditionalRequestConflict"):
+        return FileOutcome(uri, Outcome.CHANGED, code, item.get("Message"))
+    if code in ("NoSuchKey", "NotFound"):
+        return FileOutcome(uri, Outcome.ABSENT)
+    return _failed(uri, code, str(item.get("Message", "")))
+
+
+def _bulk_obstore(store: ObjectStore, ready: Sequence[_Present]) -> list[FileOutcome]:
     """obstore reports only its first failure, so what is left is looked for afterwards."""
     import obstore
 
-    keyed = {FileUri.parse(file.uri).key: file for file, _ in ready}
     failure: Exception = RuntimeError("the store kept the object without an error")
     try:
-        obstore.delete(store.client, list(keyed))
+        obstore.delete(store.client, [present.key for present in ready])
     except Exception as error:
         failure = error
-    return _after_failure(store, keyed, Outcome.DELETED, failure)
+    return _after_failure(store, ready, Outcome.DELETED, failure)
 
 
 def _after_failure(
-    store: ObjectStore, keyed: dict[str, JournalFile], gone: Outcome, failure: Exception
-) -> dict[str, FileOutcome]:
+    store: ObjectStore, ready: Sequence[_Present], gone: Outcome, failure: Exception
+) -> list[FileOutcome]:
     """What a call without a full answer did: the files that are not there any more went with it."""
     message = unavailable(failure, "the delete").message
-    results: dict[str, FileOutcome] = {}
-    for (_key, file), found in zip(keyed.items(), store.head_many(list(keyed)), strict=True):
-        left = found is not None
-        results[file.uri] = _failed(file, "LW-STORE-001", message) if left else FileOutcome(file.uri, gone)
-    return results
+    left = store.head_many([present.key for present in ready])
+    return [
+        FileOutcome(uri, gone) if found is None else _failed(uri, "LW-STORE-001", message)
+        for (uri, _, _), found in zip(ready, left, strict=True)
+    ]
+
+
+_Part = TypeVar("_Part")
+
+
+def _dealt(files: Sequence[_Part], size: int) -> list[Any]:
+    return [files[start : start + size] for start in range(0, len(files), size)]
+
+
+def _side_by_side(work: Callable[[Any], list[FileOutcome]], parts: Sequence[Any], width: int) -> list[FileOutcome]:
+    """The outcomes of all parts, in order."""
+    if len(parts) < 2 or width < 2:
+        return [outcome for part in parts for outcome in work(part)]
+    with ThreadPoolExecutor(min(width, len(parts))) as pool:
+        return [outcome for outcomes in pool.map(work, parts) for outcome in outcomes]
+
+
+def _guarded(check: _Check, uris: Sequence[str], work: Callable[[], list[FileOutcome]]) -> list[FileOutcome]:
+    """Check again before every request: a batch that waits behind a slow store must not outlive its lease."""
+    try:
+        check()
+        return work()
+    except LakewardenError as error:
+        return [_failed(uri, error.code, error.message) for uri in uris]

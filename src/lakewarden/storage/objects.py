@@ -147,11 +147,18 @@ class ObjectStore:
             raise Ambiguous(f"{text}; it is not known whether it was written") from error
 
     def list(
-        self, prefix_key: str, *, after: str | None = None, until: str | None = None, direct: bool = False
+        self,
+        prefix_key: str,
+        *,
+        after: str | None = None,
+        until: str | None = None,
+        direct: bool = False,
+        page: int = LIST_CHUNK,
     ) -> Iterator[pa.RecordBatch]:
+        """As the protocol says. `page` is how many are asked for before the first are handed out."""
         prefix = prefix_key.strip("/")
         try:
-            for found in self._pages(prefix, after, direct):
+            for found in self._pages(prefix, after, direct, page):
                 batch = self._rows(found, f"{prefix}/" if prefix else "", after, until)
                 if batch.num_rows:
                     yield batch
@@ -213,7 +220,7 @@ class ObjectStore:
             raise unavailable(error, f"looking for {self._address('')}") from error
         return True
 
-    def _pages(self, prefix: str, after: str | None, direct: bool) -> Iterator[pa.RecordBatch]:
+    def _pages(self, prefix: str, after: str | None, direct: bool, page: int) -> Iterator[pa.RecordBatch]:
         if direct:
             answer = obstore.list_with_delimiter(self.client, prefix or None, return_arrow=True)
             yield from pa.table(answer["objects"]).combine_chunks().to_batches()
@@ -222,7 +229,7 @@ class ObjectStore:
         # One that names the directory itself makes some servers skip all of it, so such a hint is not given.
         inside = after is not None and len(after) > len(prefix) + 1 and after.startswith(f"{prefix}/")
         offset = after if inside and unsafe_key(after or "") is None else None
-        for found in obstore.list(self.client, prefix or None, offset=offset, chunk_size=LIST_CHUNK, return_arrow=True):
+        for found in obstore.list(self.client, prefix or None, offset=offset, chunk_size=page, return_arrow=True):
             yield pa.record_batch(found)
 
     def _rows(self, found: pa.RecordBatch, prefix: str, after: str | None, until: str | None) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Trash instead of removal: copy, verify, then delete through the door; restore until purged."""
+"""Trash before removal: copy and verify, so that the door may delete; restore until purged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile, Shard, Stat
 from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Outcome
 from lakewarden.storage.compare import differs, same_tag
-from lakewarden.storage.delete import DeletePermit, delete, grant
+from lakewarden.storage.delete import delete, grant
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.store import Store
 from lakewarden.storage.stores import Stores
@@ -49,28 +49,6 @@ def copy_to_trash(
 
     with ThreadPoolExecutor(max(1, concurrency)) as pool:
         return list(pool.map(one, files))
-
-
-def quarantine(
-    permit: DeletePermit,
-    stores: Stores,
-    trash: str,
-    files: Sequence[JournalFile],
-    clock: Clock,
-    *,
-    concurrency: int = 10,
-) -> list[FileOutcome]:
-    """Copy to the trash, then delete what was copied whole; one outcome each, in order."""
-    copies = copy_to_trash(stores, trash, permit.run_id, files, concurrency=concurrency)
-    copied = [file for file, copy in zip(files, copies, strict=True) if copy.outcome == Outcome.KEPT]
-    gone = {result.uri: result for result in delete(permit, stores, copied, clock, concurrency=concurrency)}
-    outcomes = []
-    for file, copy in zip(files, copies, strict=True):
-        result = gone.get(file.uri, copy)
-        if result.outcome in (Outcome.DELETED, Outcome.HIDDEN):
-            result = FileOutcome(file.uri, Outcome.QUARANTINED)
-        outcomes.append(result)
-    return outcomes
 
 
 def restore(stores: Stores, trash: str, run_id: str, files: Sequence[str]) -> list[FileOutcome]:

@@ -86,7 +86,8 @@ def _boundaries(store: Store, directory: str, names: Iterable[str], children: Se
     def agreed(bound: str) -> bool:
         name = bound[len(directory) :]
         pieces = [name[:i] for i in range(1, len(name)) if name[i] < "/"] + [name]
-        return not any(is_directory(f"{directory}{piece}/") for piece in pieces)
+        # A piece such as `.` cannot be asked about, so nobody knows which side it is on.
+        return not any(unsafe_key(directory + piece) or is_directory(f"{directory}{piece}/") for piece in pieces)
 
     candidates = _thin(sorted({name + _PAD for name in names}), count)
     return [bound for bound in candidates if agreed(bound)]

@@ -37,9 +37,10 @@ _FILE_INDEX = rf"(-{_N})?\.index"
 _BESIDE_DATA = rf"(\.blobref|\.row|\.{_N}\.[a-zA-Z0-9_-]+\.[a-zA-Z0-9_-]+\.lookup)"
 _DATA = rf"{_IN_BUCKET}{_DATA_NAME}({_FILE_INDEX}|{_BESIDE_DATA})?"
 
-# Every atomic write is a temporary file beside its target, renamed when it is whole.
+# Every atomic write is a temporary file beside its target, renamed when it is whole; ours, too, on a local disk.
 _METADATA_DIRECTORY = rf"{_BRANCH}(snapshot|schema|tag|changelog|consumer)/"
-_TEMPORARY = rf"({_METADATA_DIRECTORY}|manifest/|index/|statistics/|{_IN_BUCKET})\.[^/]+\.{_UUID}\.tmp"
+_UNFINISHED = rf"\.([^/]+\.{_UUID}|lakewarden-[0-9a-f]{{16}})\.tmp"
+_TEMPORARY = rf"({_METADATA_DIRECTORY}|manifest/|index/|statistics/|{_IN_BUCKET}){_UNFINISHED}"
 
 _REUSED = (
     rf"{_BRANCH}(snapshot/(snapshot-[^/]*|EARLIEST|LATEST)|changelog/(changelog-[^/]*|EARLIEST|LATEST)"

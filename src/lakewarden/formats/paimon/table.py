@@ -40,8 +40,9 @@ class Snapshot:
             return Snapshot(
                 id=_number(document["id"]),
                 schema_id=_number(document["schemaId"]),
-                base=_text(document.get("baseManifestList")),
-                delta=_text(document.get("deltaManifestList")),
+                # Without one of them the commit would seem to need fewer files than it does.
+                base=_name(document["baseManifestList"]),
+                delta=_name(document["deltaManifestList"]),
                 changelog=_text(document.get("changelogManifestList")),
                 base_size=_optional(document.get("baseManifestListSize")),
                 delta_size=_optional(document.get("deltaManifestListSize")),
@@ -172,6 +173,12 @@ def _number(value: object) -> int:
 
 def _optional(value: object) -> int | None:
     return None if value is None else _number(value)
+
+
+def _name(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{value!r} is not the name of a list")
 
 
 def _text(value: object) -> str | None:
