@@ -18,7 +18,6 @@ REMOVERS = {
 # File -> call -> why it cannot remove a file that a table could own.
 ALLOWED = {
     "storage/scratch.py": {"os.unlink": "only names that match the worker's own temporary and record patterns"},
-    "ledger/migrations/versions/r0003_journal.py": {"op.drop_table": "drops the ledger's own tables, empty ones only"},
     "storage/quarantine.py": {"delete": "calls the door itself"},
     "ledger/migrations/versions/r0003_journal.py": {
         "op.drop_table": "SQL on the state database, and only while its journal is empty"
