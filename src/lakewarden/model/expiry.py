@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.policy import ExpiryPolicy
-from lakewarden.model.ports import JournalFile
+from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
 
 Detail = Mapping[str, Any]
@@ -56,6 +56,9 @@ class Expirer(Protocol):
         """Why the plan does not fit the table any more; None if it does. `resumed`: part of it may be done already."""
         ...
 
-    def carry_out(self, pointer: Pointer, detail: Detail, retire: Callable[[Sequence[JournalFile]], None]) -> int:
-        """Expire the planned snapshots, and say how many went. `retire` is the only way to remove a metadata file."""
+    def carry_out(
+        self, pointer: Pointer, detail: Detail, retire: Callable[[Sequence[JournalFile]], Sequence[FileOutcome]]
+    ) -> int:
+        """Expire the planned snapshots, and say how many went. `retire` is the only way to remove a metadata file; it
+        says what became of each."""
         ...

@@ -1,7 +1,8 @@
 """Expiring snapshots of a Paimon table: hints first, then the snapshot files, oldest first. Data files are not touched.
 
 A snapshot file is compared, byte by byte, with what was planned before it goes: after a rollback, or when a table was
-dropped and made again, `snapshot-5` is another commit under the same name.
+dropped and made again, `snapshot-5` is another commit under the same name. A rollback between that look and the removal
+is found afterwards, and what readers have fallen back to is put back.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lakewarden.formats.paimon.holding import changelog_holders, holders
+from lakewarden.formats.paimon.listing import list_metadata
 from lakewarden.formats.paimon.read import read_table
 from lakewarden.formats.paimon.retention import Retention, decoupled, expirable, expirable_changelogs
-from lakewarden.formats.paimon.table import Branch, PaimonTable, Snapshot
+from lakewarden.formats.paimon.table import MAIN, Branch, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.expiry import Detail, Expiration, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
-from lakewarden.model.ports import Files, JournalFile
+from lakewarden.model.ports import FileOutcome, Files, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
-from lakewarden.model.verdict import Kind
+from lakewarden.model.verdict import Kind, Outcome
 
-Retire = Callable[[Sequence[JournalFile]], None]
+Retire = Callable[[Sequence[JournalFile]], Sequence[FileOutcome]]
+BY_OUR_HAND = (Outcome.DELETED, Outcome.HIDDEN)
 
 
 class PaimonExpirer:
@@ -50,10 +53,10 @@ class PaimonExpirer:
             raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
         branches = {branch.name: branch for branch in table.branches}
         for planned in detail["branches"]:
-            self._expire(branches[planned["name"]], planned, retire)
+            self._expire(table, branches[planned["name"]], planned, retire)
         return sum(len(planned["snapshots"]) for planned in detail["branches"])
 
-    def _expire(self, branch: Branch, planned: Detail, retire: Retire) -> None:
+    def _expire(self, table: PaimonTable, branch: Branch, planned: Detail, retire: Retire) -> None:
         ids = {item["id"] for item in planned["snapshots"]}
         gone = {item["id"] for item in planned["changelogs"]}
         going = [s for s in branch.snapshots if s.id in ids]
@@ -62,12 +65,44 @@ class PaimonExpirer:
             self._files.put(f"{branch.directory}snapshot/EARLIEST", str(planned["end"]).encode())
         if planned["decoupled"]:
             self._keep_changelogs(branch, going)
-        retire([self._entry(f"{branch.directory}snapshot/snapshot-{s.id}", s.raw) for s in going])
+        outcomes = retire([self._entry(_snapshot_uri(branch, s.id), s.raw) for s in going])
+        if planned["end"] is not None and not self._stands(branch, planned):
+            self._put_back(table, branch, going, outcomes)
+            raise PlanOutdatedError(
+                f"branch {branch.name} was rolled back while it was expired; it was left as it is now"
+            )
+        _all_gone(outcomes)
         if gone:
             left = [c.id for c in branch.changelogs if c.id not in gone]
             self._files.put(f"{branch.directory}changelog/EARLIEST", str(min(left)).encode())
             old = [c for c in branch.changelogs if c.id in gone]
-            retire([self._entry(f"{branch.directory}changelog/changelog-{c.id}", c.raw) for c in old])
+            _all_gone(retire([self._entry(f"{branch.directory}changelog/changelog-{c.id}", c.raw) for c in old]))
+
+    def _stands(self, branch: Branch, planned: Detail) -> bool:
+        """Whether the snapshot that was to stay is still there, and still that commit."""
+        try:
+            found = self._files.get(_snapshot_uri(branch, planned["end"]))
+        except FileNotFoundError:
+            return False
+        return _digest(found) == str(planned["end_digest"])
+
+    def _put_back(
+        self, table: PaimonTable, branch: Branch, going: Sequence[Snapshot], outcomes: Sequence[FileOutcome]
+    ) -> None:
+        """Snapshots that we removed under a rollback: up to the one that readers have fallen back to.
+
+        Later ones the rollback has removed itself, or would have. In another table's place nothing is put.
+        """
+        branches = {found.name: found for found in list_metadata(table.location, self._files)}
+        first = min(branches[MAIN].schema, key=lambda file: int(file.key), default=None)
+        if branch.name not in branches or first is None or self._files.get(first.uri) != table.first_schema:
+            return
+        hints = [file.uri for file in branches[branch.name].hints if file.key == "LATEST"]
+        newest = self._files.get(hints[0]).strip() if hints else b""
+        removed = {outcome.uri for outcome in outcomes if outcome.outcome in BY_OUR_HAND}
+        for s in going:
+            if _snapshot_uri(branch, s.id) in removed and (not newest.isdigit() or s.id <= int(newest)):
+                self._files.create(_snapshot_uri(branch, s.id), s.raw)
 
     def _keep_changelogs(self, branch: Branch, going: Sequence[Snapshot]) -> None:
         """Snapshots that live on as changelogs: written before the snapshot goes, so that neither is ever missing."""
@@ -86,6 +121,18 @@ class PaimonExpirer:
         if found is None or self._files.get(uri) != raw:
             raise PlanOutdatedError(f"{uri} was replaced while it was expired; no further snapshot of it was touched")
         return JournalFile(uri, found.size, found.modified, found.etag, "", str(Kind.METADATA))
+
+
+def _snapshot_uri(branch: Branch, number: int) -> str:
+    return f"{branch.directory}snapshot/snapshot-{number}"
+
+
+def _all_gone(outcomes: Sequence[FileOutcome]) -> None:
+    """Raise if one of the files is still there, or is another one by now."""
+    left = [outcome for outcome in outcomes if outcome.outcome not in (*BY_OUR_HAND, Outcome.ABSENT)]
+    if left:
+        why = left[0].message or f"it was {left[0].outcome}"
+        raise PlanOutdatedError(f"{left[0].uri} could not be removed ({why}); plan again to go on")
 
 
 def survey(table: PaimonTable, policy: ExpiryPolicy, now: datetime) -> Expiration:
