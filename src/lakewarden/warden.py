@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from glob import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakewarden.model.actor import Actor
@@ -268,17 +269,21 @@ class Warden:
         self._parts.close()
 
 
+# Where each job's plan is made. Loaded when asked for: most commands need none of them.
+PLANNERS = {
+    Job.ORPHAN_CLEANUP: "orphans",
+    Job.SNAPSHOT_EXPIRY: "expiry",
+    Job.PHYSICAL_DELETION: "deletion",
+    Job.PARTITION_EXPIRY: "partitions",
+    Job.TIER_HANDOFF: "handoff",
+    Job.MANIFEST_REWRITE: "manifests",
+}
+
+
 def _planner(job: Job) -> Callable[[Rooms, Request, Progress], PlanResult]:
-    """The job's own plan. Loaded when asked for: most commands need none of them."""
-    if job is Job.SNAPSHOT_EXPIRY:
-        from lakewarden.jobs.expiry import plan
-    elif job is Job.PHYSICAL_DELETION:
-        from lakewarden.jobs.deletion import plan
-    elif job is Job.PARTITION_EXPIRY:
-        from lakewarden.jobs.partitions import plan
-    else:
-        from lakewarden.jobs.orphans import plan
-    return plan
+    """The job's own plan."""
+    found: Callable[[Rooms, Request, Progress], PlanResult] = import_module(f"lakewarden.jobs.{PLANNERS[job]}").plan
+    return found
 
 
 def _run_json(run: Any) -> dict[str, Any]:

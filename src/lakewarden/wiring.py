@@ -61,6 +61,7 @@ class Wiring:
             readers=readers({section.format for section in self._settings.catalogs.values()}),
             expirers=self._of_formats("expirer"),
             partition_expirers=self._of_formats("partition_expirer"),
+            relocators=self._of_formats("relocator"),
             stores=self.stores,
             ledger=self.ledger,
             leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
@@ -108,8 +109,12 @@ class Wiring:
 
     def _of_formats(self, part: str) -> dict[str, Any]:
         """A part that some formats have, for each catalog whose format does."""
-        found = {name: getattr(_format(s.format), part, None) for name, s in self._settings.catalogs.items()}
-        return {name: make(self.stores) for name, make in found.items() if make is not None}
+        made: dict[str, Any] = {}
+        for name, section in self._settings.catalogs.items():
+            make = getattr(_format(section.format), part, None)
+            if make is not None:
+                made[name] = make(name, {k: str(v) for k, v in section.properties.items()}, self.stores)
+        return made
 
     def _warm_spark(self) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read."""

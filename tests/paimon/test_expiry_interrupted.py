@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.jobs import expiring
+from lakewarden.jobs import hands
 from tests.paimon import scenes
 from tests.paimon.histories import Library, age, backdate
 from tests.paimon.scenes import Deed, Scene
@@ -60,7 +60,7 @@ def stage(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def after(stage: Stage) -> dict[str, Any]:
     """Every deed done in the middle of the expiry of its own table, then deletion of whatever was released."""
     rooms = stage.site.warden._rooms
-    put, delete = rooms.stores.put, expiring.delete
+    put, delete = rooms.stores.put, hands.delete
     waiting = dict.fromkeys(CASES)
 
     def strike(uri: str, moment: str) -> None:
@@ -82,7 +82,7 @@ def after(stage: Stage) -> dict[str, Any]:
     plan = stage.site.plan(EXPIRY)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rooms.stores, "put", putting)
-        patched.setattr(expiring, "delete", deleting)
+        patched.setattr(hands, "delete", deleting)
         result = stage.site.apply(plan)
     assert not waiting, "every deed was done"
     stage.site.later(2)

@@ -23,7 +23,7 @@ ALLOWED = {
         "op.drop_table": "SQL on the state database, and only while its journal is empty"
     },
     "jobs/applying.py": {"delete": "calls the door itself, with the permit it was granted"},
-    "jobs/expiring.py": {"delete": "calls the door itself, with the permit it was granted"},
+    "jobs/hands.py": {"delete": "calls the door itself, with the permit it was granted"},
 }
 # Calls on these are SQL statements or in-memory collections, not stores.
 SQL_ROOMS = ("ledger/",)

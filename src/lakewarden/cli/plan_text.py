@@ -9,7 +9,7 @@ from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
-from lakewarden.model.policy import Job
+from lakewarden.model.policy import KEEPING_JOBS, Job
 from lakewarden.model.run import PlanDiff, PlanResult
 from lakewarden.model.verdict import Verdict
 
@@ -18,7 +18,6 @@ SHOWN_REFUSALS = 20
 SHOWN_TABLES = 50
 SHOWN_REASONS = 8
 
-NOT_FILES = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY)
 LABELS: Mapping[str, str] = {Job.SNAPSHOT_EXPIRY: "TO RELEASE"}
 CUTOFFS: Mapping[str, str] = {
     Job.SNAPSHOT_EXPIRY: "files are only released: physical-deletion takes them later; ",
@@ -42,7 +41,7 @@ def show_plan(screen: Screen, result: PlanResult, config: str | None = None) -> 
     command = f"lakewarden apply {shlex.quote(result.path)} --yes" + (
         f" --config {shlex.quote(config)}" if config else ""
     )
-    done, do = ("changed", "change") if result.plan.job in NOT_FILES else ("deleted", "delete")
+    done, do = ("changed", "change") if result.plan.job in KEEPING_JOBS else ("deleted", "delete")
     if any(result.plan.totals()["changes"].values()):
         screen.line(f"Nothing has been {done}. To do exactly this: {command}", style="bold")
     else:
@@ -87,7 +86,7 @@ def show_diff(screen: Screen, diff: PlanDiff) -> None:
 def question_of(plan: Plan) -> str:
     """What a person is asked before the plan is applied."""
     totals = plan.totals()
-    if plan.job in NOT_FILES:
+    if plan.job in KEEPING_JOBS:
         changes = ", ".join(f"{number(count)} {kind}" for kind, count in totals["changes"].items())
         return f"Expire {changes}?"
     tally = totals["verdicts"].get(plan.changing, {"files": 0, "bytes": 0})

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 
 from lakewarden.jobs.batches import batches_of, orphans_of
-from lakewarden.jobs.dropping import Dropping
-from lakewarden.jobs.expiring import Expiring
-from lakewarden.jobs.ownership import claim_place, owner_record
+from lakewarden.jobs.guards import all_held, check_frozen, root_lease
 from lakewarden.jobs.pacing import Pace
 from lakewarden.jobs.planfiles import load_plan
 from lakewarden.jobs.purging import LEASE_SECONDS, purge_old, trash_of
 from lakewarden.jobs.recording import Recorder
 from lakewarden.jobs.revalidation import Revalidation
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.runners import runner_of
 from lakewarden.jobs.tallying import REMOVED, SHOWN_FAILURES, Tallying, failures_of
 from lakewarden.ledger.heads import head_uri, write_head
 from lakewarden.ledger.lease import Lease
@@ -51,10 +49,9 @@ from lakewarden.model.errors import (
 )
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan, Tally, add_tallies
-from lakewarden.model.policy import DeleteMode, Job
-from lakewarden.model.ports import FileOutcome, Heartbeat, JournalFile, Progress
+from lakewarden.model.policy import KEEPING_JOBS, DeleteMode, Job
+from lakewarden.model.ports import FileOutcome, Heartbeat, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
-from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Brake, Outcome
 from lakewarden.storage.delete import MAX_VALIDATION_AGE, delete, grant
 from lakewarden.storage.quarantine import copy_to_trash, restore, trash_address
@@ -65,7 +62,6 @@ ABSENT_AT_LEAST = 20
 CHECKS_A_BATCH = 3
 STARTED = "started"
 GONE = (Outcome.DELETED, Outcome.HIDDEN, Outcome.QUARANTINED, Outcome.ABSENT)
-NOT_FILES = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY)
 
 # What passes by itself or by somebody's hand: the run stays open, and the same apply goes on with it.
 PASSING = (
@@ -85,7 +81,7 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
     result = load_plan(rooms.stores, directory)
     check_plan(rooms, result.plan, overrides)
     lifted = _overrides_at_start(rooms, result.plan, overrides)
-    files = result.plan.job not in NOT_FILES
+    files = result.plan.job not in KEEPING_JOBS
     rows = orphans_of(rooms.stores, result, allowed_tables(result.plan, lifted)) if files else None
     run_id = rooms.ledger.plans.claim(result.plan.plan_id, rooms.new_id())
     # Of two that apply one plan at once, the second must not take the first for a crashed one.
@@ -99,8 +95,7 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
         rooms.ledger.runs.mark(run_id, RUNNING)
         rooms.ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
         if rows is None:
-            kind = Dropping if result.plan.job == Job.PARTITION_EXPIRY else Expiring
-            return kind(rooms, result, run_id, lease, progress).run()
+            return runner_of(result.plan.job)(rooms, result, run_id, lease, progress).run()
         return Application(rooms, result, run_id, rows, lifted, lease, progress).run()
 
 
@@ -213,36 +208,25 @@ class Application:
             for batch in batches_of(self.result, self.rows, self.pace.batch_size):
                 if batch.number < done:
                     continue
+                # A root that is left alone keeps its place in the batches: their numbers must not shift.
                 for prefix in batch.roots:
-                    if prefix not in leases:
-                        leases[prefix] = stack.enter_context(self._lease(prefix))
-                self._delete(batch.number, batch.files, {prefix: leases[prefix] for prefix in batch.roots})
-                for prefix in batch.finished:
-                    leases[prefix].release()
+                    if prefix not in leases and self.validation.usable(prefix):
+                        leases[prefix] = stack.enter_context(root_lease(self.rooms, prefix))
+                held = {prefix: leases[prefix] for prefix in batch.roots if prefix in leases}
+                self._delete(batch.number, batch.files, held)
+                for prefix in held.keys() & set(batch.finished):
+                    held[prefix].release()
                 self._check_absent()
                 self.progress("delete", self._processed(), self.rows.num_rows)
                 self.pace.wait(self.rooms.clock)
 
-    def _lease(self, prefix: str) -> Lease:
-        """The root's lease, and our name on its bucket."""
-        if not _is_there(self.rooms, prefix) or not self._has_metadata(prefix):
-            raise MissingStoreError(f"the root {prefix} is not there; nothing of it was deleted")
-        if (foreign := claim_place(self.rooms, owner_record(prefix))) is not None:
-            raise NothingAppliedError(foreign.message, hint=foreign.hint)
-        return self.rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
-
-    def _has_metadata(self, prefix: str) -> bool:
-        """Whether a table's metadata is found in a root that should hold some: an empty mount point has none."""
-        places = [canonical(place) for place in self.validation.witnesses.values()]
-        inside = [place for place in places if place.startswith(prefix)]
-        return not inside or any(self.rooms.stores.head(place) is not None for place in inside)
-
     def _delete(self, number: int, files: BatchFiles, leases: dict[str, Lease], *, resumed: bool = False) -> None:
         """One batch: validate, write the intent, delete, write each outcome."""
-        held = partial(_all_held, [self.lease, *leases.values()])
+        held = partial(all_held, [self.lease, *leases.values()])
         held()
-        self._check_frozen()
-        self._check_roots(leases)
+        check_frozen(self.rooms, "no further batch was started")
+        for prefix in leases:
+            self.validation.usable(prefix)
         copies = self._copied(files)
         # Writers first, then pointers: one that commits and stops beating in between is seen by one of the two.
         writers = self.rooms.ledger.heartbeats.live(self.rooms.clock.now())
@@ -263,7 +247,9 @@ class Application:
             )
             gone = delete(permit, self.rooms.stores, ready, self.rooms.clock, concurrency=self.pace.concurrency)
             found |= {outcome.uri: outcome for outcome in gone}
-        answers = [found.get(uri) or FileOutcome(uri, Outcome.KEPT) for uri in files.uris]
+        # A crashed process may have taken what is kept from now on: only a look at the file can tell.
+        left = self._look if resumed else partial(FileOutcome, outcome=Outcome.KEPT)
+        answers = [found.get(uri) or left(uri) for uri in files.uris]
         if self.quarantined:
             answers = [self._named(answer) for answer in answers]
         if resumed:
@@ -289,12 +275,8 @@ class Application:
 
     def _allowed(self, files: BatchFiles, writers: Sequence[Heartbeat]) -> BatchFiles:
         """The files that nothing needs since the plan, and that no writer at work may be about to commit."""
-        kept: Sequence[JournalFile] = files
-        if self.validation.needed or self.validation.stopped:
-            kept = self.validation.keep(kept)
-        if writers:
-            kept = _without_writers(kept, writers)
-        return BatchFiles.of(kept)
+        kept = self.validation.keep(files)
+        return _without_writers(kept, writers) if writers else kept
 
     def _validated(self) -> float:
         """When the batch was validated. A table with many new manifests takes long once, and is quick the next time."""
@@ -341,16 +323,6 @@ class Application:
             self.hiding[store] = store.versioned()
         return self.hiding[store]
 
-    def _check_frozen(self) -> None:
-        if (frozen := self.rooms.ledger.switches.frozen()) is not None:
-            raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; no further batch was started")
-
-    def _check_roots(self, roots: dict[str, Lease]) -> None:
-        """A table's metadata must still be found in each root: a lost mount leaves an empty directory behind."""
-        for prefix in roots:
-            if not _is_there(self.rooms, prefix) or not self._has_metadata(prefix):
-                raise MissingStoreError(f"the root {prefix} is not there any more; no further batch was started")
-
     def _finish_open_batches(self, expired: bool) -> None:
         """What a crashed run announced and did not record: validated again and deleted, or only looked at."""
         for batch in self.rooms.ledger.journal.open_batches(self.run_id):
@@ -361,7 +333,8 @@ class Application:
                 continue
             with ExitStack() as stack:
                 roots = {r.prefix for r in self.plan.roots for uri in batch.files.uris if uri.startswith(r.prefix)}
-                leases = {prefix: stack.enter_context(self._lease(prefix)) for prefix in sorted(roots)}
+                usable = [prefix for prefix in sorted(roots) if self.validation.usable(prefix)]
+                leases = {prefix: stack.enter_context(root_lease(self.rooms, prefix)) for prefix in usable}
                 self._delete(batch.batch_no, batch.files, leases, resumed=True)
 
     def _look(self, uri: str) -> FileOutcome:
@@ -452,29 +425,19 @@ class Application:
         return result
 
 
-def _all_held(leases: Sequence[Lease]) -> None:
-    for lease in leases:
-        lease.check()
-
-
 def _copied_well(copy: FileOutcome | None) -> bool:
     """Whether the original may go: its copy is good, or none was asked for."""
     return copy is None or copy.outcome == Outcome.KEPT
 
 
-def _without_writers(files: Sequence[JournalFile], writers: Sequence[Heartbeat]) -> list[JournalFile]:
+def _without_writers(files: BatchFiles, writers: Sequence[Heartbeat]) -> BatchFiles:
     """Files that no writer at work may be about to commit."""
-    return [
-        file
-        for file in files
-        if not any(
-            file.uri.startswith(w.prefix) and (file.modified is None or file.modified >= w.since) for w in writers
-        )
-    ]
-
-
-def _is_there(rooms: Rooms, prefix: str) -> bool:
-    """Whether a root's bucket, or its directory on local disk, is there at all."""
-    if prefix.startswith("file://"):
-        return Path(prefix.removeprefix("file://")).is_dir()
-    return rooms.stores.at(prefix).exists_root()
+    return files.take(
+        [
+            place
+            for place, file in enumerate(files)
+            if not any(
+                file.uri.startswith(w.prefix) and (file.modified is None or file.modified >= w.since) for w in writers
+            )
+        ]
+    )

@@ -7,29 +7,32 @@ pending and still needed, and physical deletion looks again before it takes one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 
 import pyarrow.compute as pc
 
 from lakewarden.jobs.fleet import pointers_of
 from lakewarden.jobs.guards import all_held, check_frozen, root_lease
+from lakewarden.jobs.hands import TableHands
+from lakewarden.jobs.in_use import in_use_since
 from lakewarden.jobs.planfiles import of_tables, rows_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError, PlanOutdatedError
+from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedError
 from lakewarden.model.plan import Plan, TablePlan, Tally
-from lakewarden.model.ports import FileOutcome, JournalFile, Progress
+from lakewarden.model.ports import FileOutcome, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.storage.delete import delete, grant
 
 TABLES_AT_ONCE = 8
 BEGUN, EXPIRED = "begun", "expired"
@@ -46,10 +49,12 @@ class Expiring:
         self.lease = lease
         self.progress = progress
         self.log = bind(run_id=run_id, job=self.plan.job)
-        self._journal = threading.Lock()
+        self._turn = threading.Lock()
         steps = rooms.ledger.runs.steps(run_id)
         self._begun = {step.detail["table"] for step in steps if step.name == BEGUN}
-        self._expired = {step.detail["table"]: step.detail["snapshots"] for step in steps if step.name == EXPIRED}
+        self._expired: dict[str, dict[str, int]] = {
+            step.detail["table"]: step.detail["changes"] for step in steps if step.name == EXPIRED
+        }
 
     def run(self) -> RunResult:
         """Every table, side by side; one that cannot be expired does not stop the others."""
@@ -59,8 +64,10 @@ class Expiring:
         self._settle_open_batches()
         self._release([table.identifier for table in tables])
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.rooms.catalogs).items()}
+        in_use = in_use_since(self.rooms)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
-            failed = [why for why in pool.map(lambda table: self._expire(table, pointers), tables) if why is not None]
+            answers = pool.map(lambda table: self._expire(table, pointers, in_use), tables)
+            failed = [why for why in answers if why is not None]
         return self._record(failed)
 
     def _release(self, names: Sequence[str]) -> None:
@@ -83,7 +90,9 @@ class Expiring:
                 for row in batch.to_pylist()
             )
 
-    def _expire(self, table: TablePlan, pointers: dict[str, Pointer]) -> FailedFile | None:
+    def _expire(
+        self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]
+    ) -> FailedFile | None:
         """One table, or why not. What was released of a table that was not touched is taken back."""
         name = table.identifier
         touched = False
@@ -101,40 +110,38 @@ class Expiring:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")
                 touched = True
                 self.rooms.ledger.runs.step(self.run_id, BEGUN, {"table": name})
-                held = partial(all_held, [self.lease, *leases])
-                count = expirer.carry_out(pointer, steps, partial(self._retire, name, began, held))
-            with self._journal:
-                self._expired[name] = count
-            self.rooms.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "snapshots": count})
+                hands = TableHands(
+                    rooms=self.rooms,
+                    run_id=self.run_id,
+                    plan_id=self.plan.plan_id,
+                    table=name,
+                    uuid=table.uuid,
+                    roots=self._roots_of(name),
+                    began=began,
+                    check_leases=partial(all_held, [self.lease, *leases]),
+                    turn=self._turn,
+                    in_use_since=in_use.get(name),
+                )
+                changes = dict(expirer.carry_out(pointer, steps, hands))
+            if not any(changes.values()):
+                self.rooms.ledger.pending.take_back(self.run_id, name)
+            with self._turn:
+                self._expired[name] = changes
+            self.rooms.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "changes": changes})
             self.progress("expire", len(self._expired), len(self.plan.tables))
+        except LostRefError as error:
+            # Somebody's ref is gone and may be made again: its files must not go meanwhile.
+            self.rooms.ledger.pending.take_back(self.run_id, name)
+            return self._failed(name, error)
         except LakewardenError as error:
-            self.log.error("table not expired", table=name, code=error.code, message=error.message)
             if not touched and name not in self._begun:
                 self.rooms.ledger.pending.take_back(self.run_id, name)
-            return FailedFile(name, error.code, error.message)
+            return self._failed(name, error)
         return None
 
-    def _retire(self, table: str, began: float, held: object, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
-        """Remove metadata files of expired snapshots: announced, through the one door, recorded."""
-        if not files:
-            return ()
-        named = [JournalFile(f.uri, f.size, f.modified, f.etag, table, f.kind) for f in files]
-        journal = self.rooms.ledger.journal
-        with self._journal:
-            check_frozen(self.rooms, "no further table was expired")
-            number = journal.next_batch(self.run_id)
-            journal.intent(self.run_id, number, named)
-            permit = grant(
-                plan_id=self.plan.plan_id,
-                run_id=self.run_id,
-                roots=self._roots_of(table),
-                uris=[file.uri for file in named],
-                validated_at=began,
-                check_lease=held,  # type: ignore[arg-type]
-            )
-            outcomes = delete(permit, self.rooms.stores, named, self.rooms.clock)
-            journal.outcomes(self.run_id, number, outcomes)
-        return outcomes
+    def _failed(self, table: str, error: LakewardenError) -> FailedFile:
+        self.log.error("table not expired", table=table, code=error.code, message=error.message)
+        return FailedFile(table, error.code, error.message)
 
     def _settle_open_batches(self) -> None:
         """What a crashed run announced and did not record. What is still there is removed when its table is expired."""
@@ -153,12 +160,15 @@ class Expiring:
     def _record(self, failed: Sequence[FailedFile]) -> RunResult:
         """Close the run with what it did."""
         released = self.plan.totals()["verdicts"].get(Verdict.PENDING, {"files": 0})["files"]
+        changed = Counter({"snapshots": 0})
+        for changes in self._expired.values():
+            changed.update(changes)
         result = RunResult(
             run_id=self.run_id,
             plan_id=self.plan.plan_id,
             job=self.plan.job,
             status=_status(failed, self._expired),
-            changed={"snapshots": sum(self._expired.values())},
+            changed=changed,
             deleted=Tally(),
             kept={str(Verdict.PENDING): released},
             failed=tuple(failed),
@@ -169,7 +179,7 @@ class Expiring:
         return result
 
 
-def _status(failed: Sequence[FailedFile], expired: dict[str, int]) -> RunStatus:
+def _status(failed: Sequence[FailedFile], expired: Mapping[str, object]) -> RunStatus:
     if not failed:
         return RunStatus.DONE
     return RunStatus.PARTIAL if expired else RunStatus.FAILED

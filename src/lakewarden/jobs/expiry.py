@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.jobs.in_use import in_use_since
 from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, shards_of, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, UnsupportedTableError
-from lakewarden.model.expiry import Expiration, SnapshotLine
+from lakewarden.model.expiry import Expiration
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.policy import ExpiryPolicy, Job
 from lakewarden.model.ports import Progress
@@ -81,6 +82,7 @@ def _surveys(
     rooms: Rooms, fleet: Fleet, policies: Mapping[str, ExpiryPolicy], chosen: frozenset[str], now: datetime
 ) -> Iterator[tuple[int, Expiration]]:
     """What may go of each chosen table that can be read, tables side by side."""
+    in_use = in_use_since(rooms)
     asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def survey(state: TableState) -> Expiration:
@@ -88,7 +90,8 @@ def _surveys(
         if expirer is None:
             why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return Expiration(refusal=UnsupportedTableError(why).refusal())
-        return expirer.survey(state, policies[state.identifier], now)
+        policy = replace(policies[state.identifier], in_use_since=in_use.get(state.identifier))
+        return expirer.survey(state, policy, now)
 
     with ThreadPoolExecutor(LOAD_THREADS) as pool:
         answers = pool.map(lambda found: survey(found[1]), asked)
@@ -169,17 +172,17 @@ def _tables(
 
 
 def _changes(found: Expiration) -> dict[str, int]:
-    counts = {"snapshots": len(found.expired), "changelogs": found.changelogs}
+    counts = {"snapshots": len(found.expired), "refs": len(found.refs_expired), "changelogs": found.changelogs}
     return {kind: count for kind, count in counts.items() if count or kind == "snapshots"}
 
 
 def _detail(found: Expiration) -> dict[str, Any]:
     return {
-        "expire": [_line(line) for line in found.expired],
-        "keep": [_line(line) for line in found.kept],
+        "expire": [asdict(line) for line in found.expired],
+        "keep": [asdict(line) for line in found.kept],
+        "refs": {
+            "expire": [asdict(line) for line in found.refs_expired],
+            "keep": [asdict(line) for line in found.refs_kept],
+        },
         "steps": dict(found.detail),
     }
-
-
-def _line(line: SnapshotLine) -> dict[str, Any]:
-    return asdict(line)

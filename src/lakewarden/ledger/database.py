@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from lakewarden.ledger.archives import Archives
 from lakewarden.ledger.cache import Cache
+from lakewarden.ledger.cold import Cold
 from lakewarden.ledger.connection import Connections, connect
 from lakewarden.ledger.heartbeats import Heartbeats
 from lakewarden.ledger.journal import Journal
@@ -33,6 +35,8 @@ class Ledger:
         self.switches = Switches(connections)
         self.reach = Reaches(connections)
         self.cache = Cache(connections)
+        self.archives = Archives(connections)
+        self.cold = Cold(connections)
 
     def close(self) -> None:
         """Let go of the database's connections."""

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 
+import pyarrow as pa
 from sqlalchemy import delete, func, select
 
-from lakewarden.ledger.connection import Connections, chunks, put
+from lakewarden.ledger.bulk import INSTANT, delete_keys, put_columns, read_columns
+from lakewarden.ledger.connection import Connections, chunks
 from lakewarden.ledger.schema import pending
 from lakewarden.model.plan import Tally
 
-CHUNK = 1000
+CHUNK = 10_000
+_OURS = ("run_id", "table_name")
+# One row per file, as `iter_tables` gives them; and as they are entered.
+WAITING = pa.schema(
+    [
+        ("uri", pa.string()),
+        ("table", pa.string()),
+        ("size", pa.int64()),
+        ("modified", INSTANT),
+        ("etag", pa.string()),
+        ("kind", pa.string()),
+        ("released_at", INSTANT),
+    ]
+)
+ENTERED = pa.schema([(c.name, pa.string() if c.name in _OURS else WAITING.field(c.name).type) for c in pending.columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +49,27 @@ class Pending:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def add(self, files: Iterable[PendingFile]) -> None:
-        """Enter files, all or none. One that is there already takes the newer release: its grace starts again."""
+    def add_rows(self, run_id: str, released_at: datetime, batches: Iterable[pa.RecordBatch]) -> None:
+        """Enter files, all or none: rows of a plan, with `uri`, `table`, `size`, `modified`, `etag` and `kind`.
+
+        One that is there already takes the newer release: its grace starts again.
+        """
         with self._connections.write() as connection:
-            for chunk in chunks(files, CHUNK):
-                rows = {file.uri: _row(file) for file in chunk}
-                put(connection, pending, list(rows.values()))
+            put_columns(connection, pending, (_released(run_id, released_at, rows) for rows in batches))
+
+    def add(self, files: Iterable[PendingFile]) -> None:
+        """The same for a few files of any run, one by one."""
+        rows = [asdict(file) | {"table_name": file.table} for file in files]
+        given = {column.name: [row[column.name] for row in rows] for column in pending.columns}
+        with self._connections.write() as connection:
+            put_columns(connection, pending, pa.table(given, schema=ENTERED).to_batches())
 
     def strike(self, uris: Iterable[str]) -> int:
         """Strike files out, and say how many were there."""
         removed = 0
         with self._connections.write() as connection:
             for chunk in chunks(uris, CHUNK):
-                removed += connection.execute(delete(pending).where(pending.c.uri.in_(chunk))).rowcount
+                removed += delete_keys(connection, pending.c.uri, chunk)
         return removed
 
     def take_back(self, run_id: str, table: str) -> int:
@@ -67,17 +90,18 @@ class Pending:
                 found[name] = (before, tally) if is_late else (tally, after)
         return found
 
-    def iter_files(self, due: datetime, batch: int = 100_000) -> Iterator[list[PendingFile]]:
-        """Every file released up to `due`, in lists of at most `batch`, by address."""
+    def iter_tables(self, due: datetime, batch: int = 100_000) -> Iterator[pa.Table]:
+        """Every file released up to `due`, in tables of at most `batch` WAITING rows, by address."""
+        columns = [pending.c["table_name" if name == "table" else name] for name in WAITING.names]
+        query = select(*columns).where(pending.c.released_at <= due).order_by(pending.c.uri).limit(batch)
         after = ""
         while True:
-            query = select(pending).where(pending.c.uri > after, pending.c.released_at <= due)
             with self._connections.read() as connection:
-                rows = connection.execute(query.order_by(pending.c.uri).limit(batch)).all()
-            if not rows:
+                rows = read_columns(connection, query.where(pending.c.uri > after), WAITING)
+            if not rows.num_rows:
                 return
-            yield [_file(row) for row in rows]
-            after = rows[-1].uri
+            yield rows
+            after = rows["uri"][-1].as_py()
 
     def count(self) -> int:
         """How many files wait."""
@@ -102,20 +126,13 @@ class Pending:
             after = uris[-1]
 
 
-def _row(file: PendingFile) -> dict[str, object]:
-    return {
-        "uri": file.uri,
-        "run_id": file.run_id,
-        "table_name": file.table,
-        "size": file.size,
-        "released_at": file.released_at,
-        "modified": file.modified,
-        "etag": file.etag,
-        "kind": file.kind,
+def _released(run_id: str, released_at: datetime, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a plan as the ledger keeps them."""
+    if released_at.tzinfo is None:
+        raise ValueError(f"an instant without a time zone: {released_at!r}")
+    ours = {
+        "run_id": pa.repeat(pa.scalar(run_id, pa.string()), rows.num_rows),
+        "released_at": pa.repeat(pa.scalar(released_at, INSTANT), rows.num_rows),
+        "table_name": rows["table"],
     }
-
-
-def _file(row: Any) -> PendingFile:
-    return PendingFile(
-        row.run_id, row.table_name, row.uri, row.size, row.released_at, row.modified, row.etag, row.kind
-    )  # fmt: skip
+    return pa.record_batch([ours[name] if name in ours else rows[name] for name in ENTERED.names], schema=ENTERED)

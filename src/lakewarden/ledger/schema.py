@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -204,6 +204,44 @@ reach = Table(
     Column("live_bytes", BigInteger, nullable=False),
     Column("outside_roots", Document, nullable=False),
     Column("at", Instant, nullable=False),
+)
+
+archives = Table(
+    "lw_archives",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    Column("uuid", Text, nullable=False),
+    Column("uri", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("snapshots", Document, nullable=False),
+    Column("archived_at", Instant, nullable=False),
+    Index("ix_lw_archives_uuid", "uuid", "archived_at"),
+)
+
+cold_files = Table(
+    "lw_cold_files",
+    metadata,
+    Column("uri", Text, primary_key=True),
+    Column("cold_uri", Text, primary_key=True),
+    Column("uuid", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("copied_at", Instant, nullable=False),
+    Index("ix_lw_cold_files_uuid", "uuid"),
+)
+
+cold_snapshots = Table(
+    "lw_cold_snapshots",
+    metadata,
+    Column("uuid", Text, primary_key=True),
+    Column("snapshot_id", BigInteger, primary_key=True),
+    Column("table_name", Text, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("metadata_uri", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("handed_at", Instant, nullable=False),
 )
 
 cache_files = Table(

@@ -220,6 +220,11 @@ class NothingAppliedError(LakewardenError):
     hint = "Every table of this plan was refused. `lakewarden show PLAN_DIR` says why for each."
 
 
+class LostRefError(LakewardenError):
+    code = "LW-APPLY-007"
+    hint = "Every byte is still there. Make the ref again from the archived metadata; then plan again."
+
+
 class LeaseHeldError(LakewardenError):
     code = "LW-LEASE-001"
     exit_code = Exit.LEASE_HELD

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
 
 Detail = Mapping[str, Any]
+Changes = Mapping[str, int]  # by kind: "snapshots", "refs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,16 @@ class SnapshotLine:
 
 
 @dataclass(frozen=True, slots=True)
+class RefLine:
+    """One branch or tag, and why it goes or stays."""
+
+    name: str
+    kind: str
+    snapshot_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Expiration:
     """One table's expiry: which snapshots go, and who needs files afterwards.
 
@@ -35,6 +46,8 @@ class Expiration:
 
     expired: tuple[SnapshotLine, ...] = ()
     kept: tuple[SnapshotLine, ...] = ()
+    refs_expired: tuple[RefLine, ...] = ()
+    refs_kept: tuple[RefLine, ...] = ()
     holders: tuple[Holder, ...] = ()
     changelogs: int = 0
     detail: Detail = field(default_factory=dict)
@@ -42,7 +55,27 @@ class Expiration:
 
     def __bool__(self) -> bool:
         """Whether anything goes."""
-        return bool(self.expired or self.changelogs)
+        return bool(self.expired or self.refs_expired or self.changelogs)
+
+
+class Hands(Protocol):
+    """What a format may do while it expires, each step on the record; when that is, and who is at work meanwhile."""
+
+    @property
+    def now(self) -> datetime: ...
+
+    @property
+    def in_use_since(self) -> datetime | None:
+        """Since when somebody has been at work on the table, if anybody is."""
+        ...
+
+    def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
+        """Remove metadata files of expired snapshots, and say what became of each. There is no other way to."""
+        ...
+
+    def archive(self, document: bytes, snapshots: Sequence[int]) -> None:
+        """Keep a table's metadata as it was before these snapshots went."""
+        ...
 
 
 class Expirer(Protocol):
@@ -56,9 +89,6 @@ class Expirer(Protocol):
         """Why the plan does not fit the table any more; None if it does. `resumed`: part of it may be done already."""
         ...
 
-    def carry_out(
-        self, pointer: Pointer, detail: Detail, retire: Callable[[Sequence[JournalFile]], Sequence[FileOutcome]]
-    ) -> int:
-        """Expire the planned snapshots, and say how many went. `retire` is the only way to remove a metadata file; it
-        says what became of each."""
+    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
+        """Expire what was planned and may still go, and say how much of each kind went."""
         ...

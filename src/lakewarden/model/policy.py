@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -32,7 +32,16 @@ class Job(StrEnum):
 
 
 JOB_ALIASES = {"orphans": Job.ORPHAN_CLEANUP}
-RUNNABLE_JOBS = (Job.ORPHAN_CLEANUP, Job.SNAPSHOT_EXPIRY, Job.PHYSICAL_DELETION, Job.PARTITION_EXPIRY)
+RUNNABLE_JOBS = (
+    Job.ORPHAN_CLEANUP,
+    Job.SNAPSHOT_EXPIRY,
+    Job.PHYSICAL_DELETION,
+    Job.PARTITION_EXPIRY,
+    Job.TIER_HANDOFF,
+    Job.MANIFEST_REWRITE,
+)
+# Jobs whose plans list no file to delete.
+KEEPING_JOBS = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY, Job.TIER_HANDOFF, Job.MANIFEST_REWRITE)
 
 
 def job_named(name: str) -> Job:
@@ -148,6 +157,10 @@ class ExpiryPolicy:
     max_expire: int | None = None
     age_rule: AgeRule = AgeRule.SUCCESSOR
     keep: tuple[str, ...] = ()
+    max_ref_age: timedelta | None = None
+    expire_ids: tuple[int, ...] = ()
+    flink_checkpoint: timedelta = timedelta(hours=720)
+    in_use_since: datetime | None = None  # when the oldest work in progress on the table began
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> ExpiryPolicy:
@@ -161,6 +174,9 @@ class ExpiryPolicy:
             max_expire=values["max_expire"],
             age_rule=AgeRule(values["age_rule"]),
             keep=tuple(values["keep"]),
+            max_ref_age=_hours(values["max_ref_age_hours"]),
+            expire_ids=tuple(values["expire_ids"]),
+            flink_checkpoint=timedelta(hours=values["flink_checkpoint_hours"]),
         )
 
     def as_values(self) -> dict[str, Any]:
@@ -173,6 +189,9 @@ class ExpiryPolicy:
             "max_expire": self.max_expire,
             "age_rule": str(self.age_rule),
             "keep": list(self.keep),
+            "max_ref_age_hours": _in_hours(self.max_ref_age),
+            "expire_ids": list(self.expire_ids),
+            "flink_checkpoint_hours": _in_hours(self.flink_checkpoint),
         }
 
 

@@ -14,6 +14,7 @@ from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
 from lakewarden.settings.sections import (
     CatalogSection,
     JobSection,
+    ManifestRewrite,
     OrphanCleanup,
     PartitionExpiry,
     PhysicalDeletion,
@@ -21,6 +22,7 @@ from lakewarden.settings.sections import (
     SnapshotExpiry,
     Spark,
     State,
+    TierHandoff,
     Worker,
     without_effect,
 )
@@ -33,9 +35,9 @@ class Jobs(Section):
     snapshot_expiry: SnapshotExpiry = Field(default_factory=SnapshotExpiry)
     physical_deletion: PhysicalDeletion = Field(default_factory=PhysicalDeletion)
     partition_expiry: PartitionExpiry = Field(default_factory=PartitionExpiry)
-    tier_handoff: JobSection = Field(default_factory=JobSection)
+    tier_handoff: TierHandoff = Field(default_factory=TierHandoff)
     compaction: JobSection = Field(default_factory=JobSection)
-    manifest_rewrite: JobSection = Field(default_factory=JobSection)
+    manifest_rewrite: ManifestRewrite = Field(default_factory=ManifestRewrite)
     stale_branches: JobSection = Field(default_factory=JobSection)
     history: JobSection = Field(default_factory=JobSection)
     lineage_check: JobSection = Field(default_factory=JobSection)

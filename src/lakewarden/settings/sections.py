@@ -43,6 +43,23 @@ Scalar = str | bool | int | float
 Properties = Annotated[dict[str, Scalar], BeforeValidator(flat)]
 
 
+def _place(text: str) -> str:
+    """An absolute path or an address, as an address. Raises ValueError."""
+    if not text.startswith("/") and "://" not in text:
+        raise ValueError(
+            "must be an absolute path or an address such as file:///var/lib/lakewarden or s3://bucket/state"
+        )
+    if text.startswith("/"):
+        return f"file://{text}"
+    try:
+        uri = FileUri.parse(text)
+    except ValueError:
+        raise ValueError("is not an address; write file:///path or s3://bucket/prefix") from None
+    if uri.scheme not in SCHEME_CLASSES.values():
+        raise ValueError(f"has a scheme nobody knows; allowed: {', '.join(sorted(set(SCHEME_CLASSES.values())))}")
+    return text
+
+
 class Worker(Section):
     id: str = Field(default_factory=socket.gethostname, min_length=1)
 
@@ -56,19 +73,7 @@ class State(Section):
     def _absolute(cls, text: str) -> str:
         # A relative place would move with the directory a command is started in, and two commands of one
         # deployment would not see each other's leases.
-        if not text.startswith("/") and "://" not in text:
-            raise ValueError(
-                "must be an absolute path or an address such as file:///var/lib/lakewarden or s3://bucket/state"
-            )
-        if text.startswith("/"):
-            return f"file://{text}"
-        try:
-            uri = FileUri.parse(text)
-        except ValueError:
-            raise ValueError("is not an address; write file:///path or s3://bucket/prefix") from None
-        if uri.scheme not in SCHEME_CLASSES.values():
-            raise ValueError(f"has a scheme nobody knows; allowed: {', '.join(sorted(set(SCHEME_CLASSES.values())))}")
-        return text
+        return _place(text)
 
     @field_validator("database")
     @classmethod
@@ -158,6 +163,9 @@ class SnapshotExpiry(JobSection):
     max_expire: int | None = Field(default=None, ge=1)
     age_rule: Literal["successor", "own"] = "successor"
     keep: list[str] = Field(default_factory=list)
+    max_ref_age_hours: float | None = Field(default=None, ge=0, le=24 * 36500)
+    expire_ids: list[int] = Field(default_factory=list)
+    flink_checkpoint_hours: float = Field(default=720, ge=0, le=24 * 3650)
 
     @model_validator(mode="after")
     def _some_are_left(self) -> SnapshotExpiry:
@@ -202,11 +210,35 @@ class PartitionExpiry(JobSection):
         return text
 
 
+class TierHandoff(JobSection):
+    """Without a destination, a table's expired snapshots are not copied."""
+
+    cron: str | None = "0 2 * * *"
+    destination: str | None = Field(default=None, min_length=1)
+    storage_class: str | None = Field(default=None, min_length=1)
+    tags: dict[str, str] = Field(default_factory=dict)
+    max_megabytes_per_second: float | None = Field(default=None, gt=0)
+    max_concurrent_copies: int = Field(default=10, ge=1, le=1000)
+
+    @field_validator("destination")
+    @classmethod
+    def _is_address(cls, text: str | None) -> str | None:
+        return None if text is None else _place(text)
+
+
+class ManifestRewrite(JobSection):
+    cron: str | None = "0 2 * * 0"
+    min_manifests: int = Field(default=10, ge=2)
+    min_gain: float = Field(default=0.3, ge=0, le=1)
+
+
 _TYPED: dict[Job, type[JobSection]] = {
     Job.ORPHAN_CLEANUP: OrphanCleanup,
     Job.SNAPSHOT_EXPIRY: SnapshotExpiry,
     Job.PHYSICAL_DELETION: PhysicalDeletion,
     Job.PARTITION_EXPIRY: PartitionExpiry,
+    Job.TIER_HANDOFF: TierHandoff,
+    Job.MANIFEST_REWRITE: ManifestRewrite,
 }
 SECTIONS: dict[str, type[JobSection]] = {job.section: _TYPED.get(job, JobSection) for job in Job}
 

@@ -1,5 +1,5 @@
 """Apache Iceberg: its catalogs, its metadata, its Avro files."""
 
-from lakewarden.formats.iceberg.opening import open_catalog, reader
+from lakewarden.formats.iceberg.opening import expirer, open_catalog, partition_expirer, reader, relocator
 
-__all__ = ["open_catalog", "reader"]
+__all__ = ["expirer", "open_catalog", "partition_expirer", "reader", "relocator"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
@@ -25,6 +26,7 @@ MANIFEST_FIELDS = {
     "status": ("status",),
     "content": ("data_file.content",),
 }
+PARTITION_FIELDS = {"status": ("status",), "snapshot": ("snapshot_id",)}
 # What Iceberg writes: data, deletes, vectors, statistics, manifests, metadata.
 NAMES = FileNames(
     written=r"\.(parquet|orc|avro|puffin|stats|metadata\.json|metadata\.json\.gz)$",
@@ -66,7 +68,10 @@ class IcebergReader:
         return _pick(MANIFEST_FIELDS, names, "manifest")
 
     def partition_columns(self, names: Iterable[str]) -> Mapping[str, str]:
-        raise UnsupportedTableError("partitions of Iceberg tables are not counted by this version")
+        """The status, the snapshot, and the values p0, p1, … of the partition in the order of its spec."""
+        present = list(names)
+        fields = [name for name in present if re.fullmatch(r"data_file\.partition\.[^.]+", name)]
+        return _pick(PARTITION_FIELDS, present, "manifest") | {f"p{place}": name for place, name in enumerate(fields)}
 
 
 def _pick(wanted: Mapping[str, tuple[str, ...]], names: Iterable[str], what: str) -> dict[str, str]:

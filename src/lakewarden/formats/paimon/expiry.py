@@ -19,7 +19,7 @@ from lakewarden.formats.paimon.read import read_table
 from lakewarden.formats.paimon.retention import Retention, decoupled, expirable, expirable_changelogs
 from lakewarden.formats.paimon.table import MAIN, Branch, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
-from lakewarden.model.expiry import Detail, Expiration, SnapshotLine
+from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import FileOutcome, Files, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
@@ -46,15 +46,15 @@ class PaimonExpirer:
         """Why the plan does not fit the table any more."""
         return next(_differences(read_table(_location(pointer), self._files), detail, resumed=resumed), None)
 
-    def carry_out(self, pointer: Pointer, detail: Detail, retire: Retire) -> int:
+    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
         """Expire what was planned, branch by branch. Raises PlanOutdatedError if the table moved meanwhile."""
         table = read_table(_location(pointer), self._files)
         if (why := next(_differences(table, detail, resumed=True), None)) is not None:
             raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
         branches = {branch.name: branch for branch in table.branches}
         for planned in detail["branches"]:
-            self._expire(table, branches[planned["name"]], planned, retire)
-        return sum(len(planned["snapshots"]) for planned in detail["branches"])
+            self._expire(table, branches[planned["name"]], planned, hands.retire)
+        return {"snapshots": sum(len(planned["snapshots"]) for planned in detail["branches"])}
 
     def _expire(self, table: PaimonTable, branch: Branch, planned: Detail, retire: Retire) -> None:
         ids = {item["id"] for item in planned["snapshots"]}

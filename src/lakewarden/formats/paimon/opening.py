@@ -20,11 +20,11 @@ def open_catalog(name: str, properties: Mapping[str, str], files: Files, vend: V
     return PaimonCatalog(name, properties, files)
 
 
-def expirer(files: Files) -> Expirer:
+def expirer(name: str, properties: Mapping[str, str], files: Files) -> Expirer:
     return PaimonExpirer(files)
 
 
-def partition_expirer(files: Files) -> PartitionExpirer:
+def partition_expirer(name: str, properties: Mapping[str, str], files: Files) -> PartitionExpirer:
     return PaimonPartitionExpirer(files)
 
 

@@ -1,0 +1,193 @@
+"""Versions of a table behind a REST catalog: the server makes the next one, from whatever is current when it does.
+
+A request can assert the refs that we know of. It cannot assert that there are no others, and a server drops a ref whose
+snapshot goes without a word. So each commit is looked at afterwards: what was made in between and lost is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.formats.iceberg.retention import refs_of
+from lakewarden.formats.iceberg.versions import MovedOnError, Version, read_version
+from lakewarden.model.errors import CatalogUnavailableError, LakewardenError, LostRefError, PlanOutdatedError
+from lakewarden.model.ports import Files
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+TRIES = 5
+ROW_LINEAGE = 3
+
+
+class RestVersions:
+    """Tables of a REST catalog."""
+
+    def __init__(self, catalog: Catalog, files: Files) -> None:
+        self._catalog = catalog
+        self._files = files
+
+    def current(self, table: str) -> Version:
+        return read_version(self._files, self._load(table).metadata_location)
+
+    def expire(
+        self, table: str, version: Version, snapshots: Collection[int], refs: Collection[str], now: datetime
+    ) -> Version:
+        made = self._commit(
+            table,
+            _assertions(version.document),
+            list(_removals(version.document, snapshots, refs)),
+        )
+        after = read_version(self._files, made)
+        self._put_back(table, version, after, refs)
+        return after
+
+    def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
+        return read_version(
+            self._files, self._commit(table, _unmoved(version.document), list(_newest(version.document, snapshot)))
+        )
+
+    def _put_back(self, table: str, seen: Version, after: Version, refs: Collection[str]) -> None:
+        """Refs that were made after `seen` and went with our commit, with the snapshots they lead to."""
+        log = after.document.get("metadata-log") or []
+        replaced = log[-1]["metadata-file"] if log else None
+        if replaced == seen.location:
+            return
+        try:
+            before = read_version(self._files, str(replaced)).document
+        except LakewardenError as error:
+            raise LostRefError(
+                f"{table} was changed while its snapshots expired, and the version in between cannot be read "
+                f"({error.message}), so a branch or tag made just then may be lost; no file of this table was released"
+            ) from error
+        left = refs_of(after.document)
+        lost = {name: ref for name, ref in refs_of(before).items() if name not in left and name not in refs}
+        for name, ref in lost.items():
+            self._restore(table, name, ref, before)
+
+    def _restore(self, table: str, name: str, ref: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        for _ in range(TRIES):
+            now = self.current(table)
+            if name in refs_of(now.document):
+                return  # its maker has seen it vanish, and made it again
+            try:
+                self._commit(table, [_absent(name)], list(_addition(name, ref, before, now.document)))
+                return
+            except MovedOnError:
+                continue
+            except (CommitFailedException, CatalogUnavailableError) as error:
+                raise LostRefError(_lost(table, name, ref, error)) from error
+        raise LostRefError(_lost(table, name, ref, "the table kept changing"))
+
+    def _commit(self, table: str, requirements: list[TableRequirement], updates: list[TableUpdate]) -> str:
+        """Where the version is that the server made. Raises MovedOnError, CatalogUnavailableError."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        loaded = self._load(table)
+        try:
+            answer = self._catalog.commit_table(loaded, tuple(requirements), tuple(updates))
+        except CommitFailedException as error:
+            raise MovedOnError(str(error)) from error
+        except Exception as error:
+            raise CatalogUnavailableError(
+                f"catalog {self._catalog.name} did not take the commit on {table} ({type(error).__name__}: {error}); "
+                "it may or may not have been made, and no file was touched"
+            ) from error
+        return str(answer.metadata_location)
+
+    def _load(self, table: str) -> Table:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self._catalog.load_table(tuple(table.split(".")))
+        except NoSuchTableError as error:
+            raise PlanOutdatedError(f"{self._catalog.name}.{table} is gone; nothing of it was changed") from error
+        except Exception as error:
+            raise CatalogUnavailableError(
+                f"catalog {self._catalog.name} could not be read ({type(error).__name__}: {error}); nothing was changed"
+            ) from error
+
+
+def _assertions(document: Mapping[str, Any]) -> list[TableRequirement]:
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+    refs: list[TableRequirement] = [
+        AssertRefSnapshotId(ref=name, snapshot_id=int(ref["snapshot-id"])) for name, ref in refs_of(document).items()
+    ]
+    return [AssertTableUUID(uuid=document["table-uuid"]), *refs]
+
+
+def _unmoved(document: Mapping[str, Any]) -> list[TableRequirement]:
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+    current = document["current-snapshot-id"]
+    return [AssertTableUUID(uuid=document["table-uuid"]), AssertRefSnapshotId(ref="main", snapshot_id=current)]
+
+
+def _newest(document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[TableUpdate]:
+    """The snapshot, and main moved to it; how long main keeps its snapshots would be forgotten if it were not said."""
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+    main = {"type": "branch", **refs_of(document).get("main", {}), "snapshot-id": snapshot["snapshot-id"]}
+    yield AddSnapshotUpdate(snapshot=Snapshot.model_validate(snapshot))
+    yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": "main", **main})
+
+
+def _removals(document: Mapping[str, Any], snapshots: Collection[int], refs: Collection[str]) -> Iterator[TableUpdate]:
+    from pyiceberg.table.update import (
+        RemovePartitionStatisticsUpdate,
+        RemoveSnapshotRefUpdate,
+        RemoveSnapshotsUpdate,
+        RemoveStatisticsUpdate,
+    )
+
+    for key, update in (
+        ("statistics", RemoveStatisticsUpdate),
+        ("partition-statistics", RemovePartitionStatisticsUpdate),
+    ):
+        for entry in document.get(key) or []:
+            if int(entry["snapshot-id"]) in snapshots:
+                yield update(snapshot_id=int(entry["snapshot-id"]))
+    for name in refs:
+        yield RemoveSnapshotRefUpdate(ref_name=name)
+    # Each on its own: servers of older versions take one id at a time.
+    for number in sorted(snapshots):
+        yield RemoveSnapshotsUpdate(snapshot_ids=[number])
+
+
+def _absent(name: str) -> TableRequirement:
+    from pyiceberg.table.update import AssertRefSnapshotId
+
+    return AssertRefSnapshotId(ref=name, snapshot_id=None)
+
+
+def _addition(
+    name: str, ref: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[TableUpdate]:
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+    number = int(ref["snapshot-id"])
+    if number not in {int(s["snapshot-id"]) for s in now.get("snapshots") or []}:
+        raw = dict(next(s for s in before["snapshots"] if int(s["snapshot-id"]) == number))
+        # A server takes an old sequence number only from a snapshot without a parent, and a row id only ahead of all
+        # others; the rows' own ids are in the manifests.
+        raw.pop("parent-snapshot-id", None)
+        if int(now["format-version"]) >= ROW_LINEAGE:
+            raw |= {"first-row-id": int(now["next-row-id"]), "added-rows": 0}
+        yield AddSnapshotUpdate(snapshot=Snapshot.model_validate(raw))
+    yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": name, **ref})
+
+
+def _lost(table: str, name: str, ref: Mapping[str, Any], why: object) -> str:
+    return (
+        f"{ref['type']} {name} of {table}, made while its snapshots expired, was lost with snapshot {ref['snapshot-id']} "
+        f"and could not be put back ({why}); no file of this table was released"
+    )

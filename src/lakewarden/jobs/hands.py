@@ -1,0 +1,72 @@
+"""What a format may do to a table while it expires it: each step under the leases, on the record, through the one door."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.jobs.guards import check_frozen
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.archives import Archive
+from lakewarden.model.ports import FileOutcome, JournalFile
+from lakewarden.storage.delete import delete, grant
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class TableHands:
+    """The hands of one run on one table."""
+
+    rooms: Rooms
+    run_id: str
+    plan_id: str
+    table: str
+    uuid: str
+    roots: Sequence[str]
+    began: float
+    check_leases: Callable[[], None]
+    turn: threading.Lock
+    in_use_since: datetime | None
+
+    @property
+    def now(self) -> datetime:
+        return self.rooms.clock.now()
+
+    def archive(self, document: bytes, snapshots: Sequence[int]) -> None:
+        """Keep the table's metadata in the state location, before anything of it goes."""
+        self.check_leases()
+        check_frozen(self.rooms, "no further table was expired")
+        uri = f"{self.rooms.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
+        packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, mtime=0)
+        self.rooms.stores.put(uri, packed)
+        digest = hashlib.sha256(packed).hexdigest()
+        self.rooms.ledger.archives.add(
+            Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now)
+        )
+
+    def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
+        """Remove metadata files of expired snapshots: announced, through the one door, recorded."""
+        if not files:
+            return ()
+        named = [JournalFile(f.uri, f.size, f.modified, f.etag, self.table, f.kind) for f in files]
+        journal = self.rooms.ledger.journal
+        with self.turn:
+            check_frozen(self.rooms, "no further table was expired")
+            number = journal.next_batch(self.run_id)
+            journal.intent(self.run_id, number, named)
+            permit = grant(
+                plan_id=self.plan_id,
+                run_id=self.run_id,
+                roots=self.roots,
+                uris=[file.uri for file in named],
+                validated_at=self.began,
+                check_lease=self.check_leases,
+            )
+            outcomes = delete(permit, self.rooms.stores, named, self.rooms.clock)
+            journal.outcomes(self.run_id, number, outcomes)
+        return outcomes
