@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bench.bench import Bench
 from bench.measure import Row
-from bench.rows import buckets, cold, deletes, local, memory, paimon, startup
+from bench.rows import buckets, cold, deletes, expiry, local, memory, paimon, startup
 
 # In the order in which they are measured; `BY_NAME_ONLY` takes too long for every run.
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
@@ -17,6 +17,8 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "second": local.second,
     "s3-one": buckets.one,
     "s3-fleet100": buckets.fleet100,
+    "expiry-fleet100": expiry.fleet100,
+    "expiry-one": expiry.one,
     "paimon-orphans-one": paimon.orphans_one,
     "paimon-orphans-fleet100": paimon.orphans_fleet100,
     "paimon-expiry-one": paimon.expiry_one,

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from bench import peer_paimon as peer
 from bench.bench import Bench
 from bench.lakes_paimon import PaimonLake, paimon_lake
-from bench.measure import Figures, Row, Sample, load, timed
-from bench.ours import Deployment, first_plan, plan
-from lakewarden.model.clock import SystemClock
-from lakewarden.warden import Warden
+from bench.lifecycle import expired
+from bench.measure import Figures, Row, Sample, load
+from bench.ours import first_plan
 
 TARGET = 3
-DELAY = timedelta(hours=1)
-# As the peer: expiry at once, whatever a snapshot's age, and deletion without pauses.
-SETTINGS = """
-[snapshot_expiry]
-retain_min = {kept}
-retain_max = {kept}
-retain_hours = 0
-
-[physical_deletion]
-visibility_delay_hours = 1
-rate_limit_ms = 0
-batch_size = 20000
-max_concurrent_deletions = 20
-"""
-
-
-class LaterClock(SystemClock):
-    """The machine's clock, and later by the time that released files have to wait."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + DELAY + timedelta(minutes=1)
 
 
 def orphans_one(bench: Bench) -> list[Row]:
@@ -82,7 +58,7 @@ def _expiry(bench: Bench, kind: str) -> Row:
     for number in range(bench.repeat + 1):
         one, other = lake.copied(copies / "ours"), lake.copied(copies / "theirs")
         took, gone = peer.expire(other)
-        mine = _expired(one, bench.scratch, gone)
+        mine = expired(one, bench.scratch, gone, f"retain_min = {lake.shape.kept}\nretain_max = {lake.shape.kept}")
         left, expected = one.files(), other.files()
         if left != expected or gone != lake.shape.tables * (lake.shape.snapshots - lake.shape.kept):
             raise AssertionError(
@@ -99,36 +75,6 @@ def _expiry(bench: Bench, kind: str) -> Row:
     )
     work = f"Paimon expiry of {gone:,} snapshots, {lake.shape.released:,} data files: {_described(lake)}"
     return _row(f"paimon-expiry-{kind}", work, ours, theirs, began, note)
-
-
-def _expired(lake: PaimonLake, scratch: Path, snapshots: int) -> Sample:
-    """From the first plan to the last deleted byte, with the wait in between left out."""
-    deployment = Deployment.fresh(lake, scratch, SETTINGS.format(kept=lake.shape.kept))
-    now, later = deployment.open(), deployment.open(LaterClock())
-    try:
-        stages = [
-            *_planned_and_applied(deployment, now, "snapshot-expiry", {"snapshots": snapshots}),
-            *_planned_and_applied(deployment, later, "physical-deletion", {}),
-        ]
-    finally:
-        now.close()
-        later.close()
-        deployment.discard()
-    return Sample(sum(took for name, took in stages if not name.startswith("(")), dict(stages))
-
-
-def _planned_and_applied(
-    deployment: Deployment, warden: Warden, job: str, wanted: dict[str, int]
-) -> list[tuple[str, float]]:
-    planning, result = plan(deployment, warden, job=job)
-
-    def apply() -> None:
-        run = warden.apply(result)
-        if run.status != "done" or run.absent or not wanted.items() <= dict(run.changed).items():
-            raise AssertionError(f"{job}: {run}")
-
-    inside = [(f"({job}: {name.strip('()')})", took) for name, took in planning.stages.items()]
-    return [(f"{job} plan", planning.seconds), *inside, (f"{job} apply", timed(apply).seconds)]
 
 
 def _described(lake: PaimonLake) -> str:
