@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from lakewarden.model.errors import InvariantViolationError
+from lakewarden.model.errors import InvariantViolationError, StateError
 from lakewarden.model.run import RunResult
 from tests.apply.conftest import MakeWorld
 from tests.apply.worlds import World, at_batch, hand_plan, plant_rows
@@ -177,6 +177,26 @@ def test_a_file_that_was_deleted_before_it_was_needed_again_is_reported_loudly(w
     run = world.warden.run_detail(world.warden.runs()[0]["run_id"])
     assert (run["status"], run["steps"][-1]["name"]) == ("partial", "invariant-violation")
     assert world.warden.audit_verify()["ok"]
+
+
+def test_a_file_that_a_crashed_run_deleted_is_not_taken_for_kept(
+    world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its outcome was not written: only a look at the file says that it is gone, now that a table needs it again."""
+    world = world_of(batch_size=100)
+    old, orphans = expired_world(world)
+    plan = hand_plan(world, orphans)
+    with monkeypatch.context() as crash:
+        crash.setattr(world.warden._rooms.ledger.journal, "outcomes", _no_database)
+        with pytest.raises(StateError):
+            world.apply(plan)
+    registering_again(world, old)()
+    with pytest.raises(InvariantViolationError, match="deleted files are needed"):
+        world.apply(plan)
+
+
+def _no_database(*_: object) -> None:
+    raise StateError("the state database is gone")
 
 
 def test_under_quarantine_it_is_put_back(world_of: MakeWorld) -> None:

@@ -86,7 +86,7 @@ def undisturbed(stage: Stage) -> End:
 def owner_of(site: Site, name: str) -> tuple[Any, str]:
     rooms = site.warden._rooms
     return {
-        "ledger": (rooms.ledger.pending, "add"),
+        "ledger": (rooms.ledger.pending, "add_rows"),
         "begun": (rooms.ledger.runs, "step"),
         "hint": (rooms.stores, "put"),
         "changelog": (rooms.stores, "create"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.storage.cas import KEPT_RECORDS, Conflict, CreateOnly, open_register, registers
+from lakewarden.storage.cas import KEPT_RECORDS, Ambiguous, Conflict, CreateOnly, open_register, registers
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.stores import Stores
 from tests.fixtures_storage import Place
@@ -35,16 +35,24 @@ def test_a_swap_of_nothing_is_a_conflict(place: Place) -> None:
         register.write(b"y", token)
 
 
-def count(stores: Stores, uri: str, times: int) -> None:
+def enter(stores: Stores, uri: str, names: list[str]) -> None:
+    """Add each name to the document. A write that cannot be known is looked up there, as the contract says."""
     register = open_register(stores, uri)
-    done = 0
-    while done < times:
-        found = register.read()
-        try:
-            register.write(b"%d" % (int(found[0] if found else 0) + 1), found[1] if found else None)
-            done += 1
-        except Conflict:
-            continue
+    for name in names:
+        while True:
+            found = register.read()
+            entered = found[0].decode().split() if found else []
+            if name in entered:
+                break
+            try:
+                register.write(" ".join([*entered, name]).encode(), found[1] if found else None)
+                break
+            except Conflict:
+                # It says that nothing was written. Names are looked up above only after a doubt, so this shows a lie.
+                after = register.read()
+                assert after is None or name not in after[0].decode().split(), f"{name} was written after all"
+            except Ambiguous:
+                continue
 
 
 @pytest.mark.parametrize("processes", [8])
@@ -53,7 +61,8 @@ def test_no_update_is_lost(place: Place, processes: int) -> None:
         pytest.skip("memory lives in one process")
     uri, times = place.uri("n.register"), 12
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=count, args=(place.stores, uri, times)) for _ in range(processes)]
+    names = [[f"{worker}-{n}" for n in range(times)] for worker in range(processes)]
+    workers = [context.Process(target=enter, args=(place.stores, uri, mine)) for mine in names]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -61,7 +70,31 @@ def test_no_update_is_lost(place: Place, processes: int) -> None:
     assert [worker.exitcode for worker in workers] == [0] * processes
     found = open_register(place.stores, uri).read()
     assert found is not None
-    assert int(found[0]) == processes * times
+    assert sorted(found[0].decode().split()) == sorted(name for mine in names for name in mine)
+
+
+def test_a_writer_that_stalls_after_its_record_is_in_doubt(tmp_path: Path) -> None:
+    """Others went on from its record and trimmed it: a conflict would say that it was never written."""
+    key = str(tmp_path / "a.register")[1:]
+
+    class Stalling(CreateOnly):
+        looks = 0
+
+        def _state(self) -> tuple[int, int, list[str]]:
+            self.looks += 1
+            if self.looks == 2:
+                others = CreateOnly(LocalDisk(), key)
+                for _ in range(3 * KEPT_RECORDS):
+                    found = others.read()
+                    assert found is not None
+                    others.write(found[0] + b"+", found[1])
+            return super()._state()
+
+    with pytest.raises(Ambiguous):
+        Stalling(LocalDisk(), key).write(b"mine", None)
+    found = CreateOnly(LocalDisk(), key).read()
+    assert found is not None
+    assert found[0] == b"mine" + b"+" * 3 * KEPT_RECORDS
 
 
 def test_old_records_are_trimmed_and_stay_closed(tmp_path: Path) -> None:
@@ -82,7 +115,7 @@ def test_old_records_are_trimmed_and_stay_closed(tmp_path: Path) -> None:
             self.looks += 1
             return (1, 0, []) if self.looks == 1 else super()._state()
 
-    with pytest.raises(Conflict):
+    with pytest.raises(Ambiguous):
         Stalled(LocalDisk(), str(directory)[1:]).write(b"zombie", "1")
     assert register.read() == (b"59", token)
 

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewarden.jobs.cold_copies import ColdCopies
 from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
 from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, spark_failure
-from lakewarden.ledger.pending import PendingFile
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
 from lakewarden.model.errors import LakewardenError
-from lakewarden.model.plan import Plan, TablePlan, Tally
+from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
 from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
@@ -39,15 +40,19 @@ if TYPE_CHECKING:
     from lakewarden.pipeline.session import SparkSession
 
 STAGES = 4
+WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
+INSTANT = c.LISTED.field(c.MODIFIED).type
 
 
 @dataclass(frozen=True)
 class Due:
-    """The released files that may go now, written beside the plan, and what still has to wait, by table."""
+    """The released files that may go now, written beside the plan; and by table what still has to wait: for its
+    delay, or for its copy in the cold tier."""
 
     parts: tuple[str, ...]
     tables: frozenset[str]
     waiting: Mapping[str, Tally]
+    uncopied: Mapping[str, Tally]
 
 
 def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
@@ -97,47 +102,52 @@ def _collect(
     now: datetime,
     directory: str,
 ) -> Due:
-    """Released files of the chosen tables, page by page: those past their delay go to files of LISTED rows."""
-    roots = sorted((root for root in fleet.roots if root.refusal is None), key=lambda root: root.prefix)
+    """Released files of the chosen tables, page by page: those that may go now become files of LISTED rows."""
+    roots = [root for root in fleet.roots if root.refusal is None]
+    names = sorted(chosen)
+    delays = pa.array([now - policies[name].visibility_delay for name in names], INSTANT)
+    cold = ColdCopies.of(rooms.ledger, fleet.states, {name for name in names if policies[name].require_cold_copy})
     parts: list[str] = []
     tables: set[str] = set()
     waiting: dict[str, Tally] = {}
-    for number, page in enumerate(rooms.ledger.pending.iter_files(now)):
-        ready = []
-        for file in page:
-            if file.table not in chosen:
-                continue
-            if file.released_at > now - policies[file.table].visibility_delay:
-                waiting[file.table] = waiting.get(file.table, Tally()) + Tally(1, file.size)
-            else:
-                ready.append(file)
-        rows = _listed(ready, roots)
+    uncopied: dict[str, Tally] = {}
+    for number, page in enumerate(rooms.ledger.pending.iter_tables(now)):
+        place = pc.index_in(page["table"], pa.array(names, pa.string()))
+        mine = page.append_column("due", pc.take(delays, place)).filter(pc.is_valid(place))
+        past = pc.less_equal(mine["released_at"], mine["due"])
+        waiting = add_tallies(waiting, _tallies(mine.filter(pc.invert(past))))
+        mine = mine.filter(past)
+        copied = cold.may_go(mine)
+        uncopied = add_tallies(uncopied, _tallies(mine.filter(pc.invert(copied))))
+        mine = mine.filter(copied)
+        rows = _listed(mine, roots)
         if rows.num_rows:
             parts.append(f"{directory}listed/part-{number:05d}.parquet")
             sink = pa.BufferOutputStream()
             pq.write_table(rows, sink, compression="zstd", write_page_checksum=True)
             rooms.stores.put(parts[-1], sink.getvalue().to_pybytes())
-            tables |= {file.table for file in ready}
-    return Due(tuple(parts), frozenset(tables), waiting)
+            tables.update(pc.unique(mine["table"]).to_pylist())
+    return Due(tuple(parts), frozenset(tables), waiting, uncopied)
 
 
-def _listed(files: Sequence[PendingFile], roots: Sequence[Root]) -> pa.Table:
+def _tallies(files: pa.Table) -> dict[str, Tally]:
+    """How many files and bytes, by table."""
+    sums = files.group_by("table").aggregate([("size", "count"), ("size", "sum")])
+    return {row["table"]: Tally(row["size_count"], row["size_sum"]) for row in sums.to_pylist()}
+
+
+def _listed(files: pa.Table, roots: Sequence[Root]) -> pa.Table:
     """LISTED rows of files that lie in a root that is known; others wait until their table can be read again."""
-    uris = np.array([file.uri for file in files], object)
-    prefixes = np.array([root.prefix for root in roots], object)
-    at = np.searchsorted(prefixes, uris, side="right") - 1 if len(roots) and len(files) else np.full(len(files), -1)
-    inside = [file.uri.startswith(roots[i].prefix) if i >= 0 else False for i, file in zip(at, files, strict=True)]
-    kept = [(roots[i].id, file) for i, file, ok in zip(at, files, inside, strict=True) if ok]
-    columns = [
-        [root for root, _ in kept],
-        [file.uri for _, file in kept],
-        [file.size for _, file in kept],
-        [file.modified for _, file in kept],
-        [file.etag for _, file in kept],
-        [None] * len(kept),
-    ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, c.LISTED, strict=True)]
-    return pa.table(arrays, schema=c.LISTED)
+    files = files.sort_by("uri")
+    uris = files["uri"].to_numpy()
+    ids = np.full(len(uris), -1, np.int32)
+    # A root ends in a slash, so its files are the names before the same with the character after it.
+    firsts = np.searchsorted(uris, np.array([root.prefix for root in roots], object))
+    ends = np.searchsorted(uris, np.array([root.prefix[:-1] + "0" for root in roots], object))
+    for at in np.flatnonzero(firsts < ends).tolist():
+        ids[firsts[at] : ends[at]] = roots[at].id
+    columns = [ids, *(files[name] for name in ("uri", c.SIZE, c.MODIFIED, c.ETAG)), pa.nulls(len(uris), pa.string())]
+    return pa.table(columns, schema=c.LISTED).filter(pa.array(ids >= 0))
 
 
 def _evidence(
@@ -199,7 +209,8 @@ def _tables(
             reasons = [refusal(Brake.REACHABLE_EMPTY, "the table has a snapshot, yet no file was found reachable")]
             stopped.append(name)
         planned = not reasons or name in stopped
-        verdicts[Verdict.TOO_NEW] = due.waiting.get(name, Tally())
+        uncopied = due.uncopied.get(name, Tally())
+        verdicts[Verdict.TOO_NEW] = due.waiting.get(name, Tally()) + uncopied
         released = verdicts.get(Verdict.PENDING, Tally())
         kinds = evidence.kinds.get(number, {})
         table = TablePlan(
@@ -209,6 +220,7 @@ def _tables(
             metadata_location=state.metadata_location,
             refs=state.refs,
             policy=policies[name].as_values(),
+            detail={WAITING_FOR_COLD_COPY: uncopied.files} if uncopied.files else {},
         )
         if planned:
             table = replace(

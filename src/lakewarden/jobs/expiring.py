@@ -24,7 +24,6 @@ from lakewarden.jobs.planfiles import of_tables, rows_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
-from lakewarden.ledger.pending import PendingFile
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedError
 from lakewarden.model.plan import Plan, TablePlan, Tally
@@ -32,7 +31,6 @@ from lakewarden.model.ports import FileOutcome, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
-from lakewarden.pipeline import columns as c
 
 TABLES_AT_ONCE = 8
 BEGUN, EXPIRED = "begun", "expired"
@@ -75,20 +73,7 @@ class Expiring:
         now = self.rooms.clock.now()
         for rows in rows_of(self.rooms.stores, self.result):
             wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.PENDING))), frozenset(names))
-            self.rooms.ledger.pending.add(
-                PendingFile(
-                    run_id=self.run_id,
-                    table=row["table"],
-                    uri=row["uri"],
-                    size=row[c.SIZE],
-                    released_at=now,
-                    modified=row[c.MODIFIED],
-                    etag=row[c.ETAG],
-                    kind=row[c.KIND],
-                )
-                for batch in wanted.to_batches()
-                for row in batch.to_pylist()
-            )
+            self.rooms.ledger.pending.add_rows(self.run_id, now, wanted.to_batches())
 
     def _expire(
         self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]

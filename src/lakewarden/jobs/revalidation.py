@@ -8,7 +8,7 @@ a rollback or a re-added snapshot brings back old ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 
 from lakewarden.jobs.fleet import load_states, own_home, pointers_of
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.model.errors import MissingStoreError
+from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan
-from lakewarden.model.ports import Catalog, JournalFile
+from lakewarden.model.ports import Catalog
 from lakewarden.model.roots import claims_of, match_key
 from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.uri import FileUri, canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import needs_of
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
@@ -52,13 +55,29 @@ class Revalidation:
             self._take_in(now, pointer, state)
         return began
 
-    def keep(self, files: Sequence[JournalFile]) -> list[JournalFile]:
+    def keep(self, files: BatchFiles) -> BatchFiles:
         """The files that may still go: not needed since, and not under a root that was stopped."""
-        return [
-            file
-            for file in files
-            if not self.is_needed(file.uri) and not any(file.uri.startswith(prefix) for prefix in self.stopped)
-        ]
+        if not self.needed and not self.stopped:
+            return files
+        stopped = tuple(self.stopped)
+        places = [n for n, uri in enumerate(files.uris) if not uri.startswith(stopped) and not self.is_needed(uri)]
+        return files.take(places)
+
+    def usable(self, prefix: str) -> bool:
+        """Whether a root may be worked on. One that went with its tables is stopped, and the others go on.
+
+        Raises MissingStoreError for a root that is not there while a catalog still lists a table of it, or while the
+        directory above is missing too: that is a lost bucket or mount, and every file in it would look deleted.
+        """
+        if prefix in self.stopped or self._is_there(prefix):
+            return prefix not in self.stopped
+        if self._listed(prefix):
+            self.check()  # dropped since the last look?
+        above = prefix.rstrip("/").rpartition("/")[0]
+        if self._listed(prefix) or not _exists(self.rooms, f"{above}/"):
+            raise MissingStoreError(f"the root {prefix} is not there; no further batch was started")
+        self.stopped[prefix] = f"the root {prefix} is gone, and no catalog lists its tables any more"
+        return False
 
     def is_needed(self, uri: str) -> bool:
         """Whether a table has come to need this file since the plan."""
@@ -66,6 +85,20 @@ class Revalidation:
             return False
         home = next((root.home for root in self.plan.roots if root.home and uri.startswith(root.prefix)), None)
         return match_key(uri, home) in self.needed
+
+    def _listed(self, prefix: str) -> bool:
+        """Whether a catalog lists a table of this root."""
+        return any(name in self.witnesses for root in self.plan.roots if root.prefix == prefix for name in root.tables)
+
+    def _is_there(self, prefix: str) -> bool:
+        """Whether a root holds what it should: a lost mount leaves an empty directory behind."""
+        if not _exists(self.rooms, prefix):
+            return False
+        places = [canonical(place) for place in self.witnesses.values()]
+        inside = [place for place in places if place.startswith(prefix)]
+        if inside:
+            return any(self.rooms.stores.head(place) is not None for place in inside)
+        return self._listed(prefix) or _holds_anything(self.rooms, prefix)
 
     def _take_in(self, now: dict[str, tuple[Catalog, Pointer]], pointer: Pointer, state: TableState) -> None:
         name = pointer.identifier
@@ -158,3 +191,17 @@ def _split(batches: object, column: str) -> tuple[pa.Table, list[str]]:
 
 def _overlap(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
+
+
+def _exists(rooms: Rooms, prefix: str) -> bool:
+    """Whether a directory on local disk, or elsewhere the bucket, is there at all."""
+    if prefix.startswith("file://"):
+        return os.path.isdir(prefix.removeprefix("file://"))
+    return rooms.stores.at(prefix).exists_root()
+
+
+def _holds_anything(rooms: Rooms, prefix: str) -> bool:
+    if prefix.startswith("file://"):
+        with os.scandir(prefix.removeprefix("file://")) as entries:
+            return next(entries, None) is not None
+    return any(batch.num_rows for batch in rooms.stores.at(prefix).list(FileUri.parse(prefix).key))

@@ -19,7 +19,8 @@ CHUNK = 500
 class ColdFile:
     """A file of a table and its verified copy. Metadata and deletes are written anew, so `size` is the copy's.
 
-    `sha256` is the digest of the copy's bytes; where the store copied and vouched for them itself, `md5:` and its tag.
+    `sha256` is the digest of the copy's bytes; where the store copied and vouched for them itself, its own checksum and
+    that one's name (`md5:…`).
     """
 
     uri: str

@@ -47,7 +47,8 @@ class CreateOnly:
     """Numbered records in a directory; the highest is the document (local disk has no swap).
 
     Old records are trimmed. A writer that stalled before creating record N could then create it again
-    after it was trimmed, so a boundary is raised durably before trimming and checked after creating.
+    after it was trimmed, so a boundary is raised durably before trimming and checked after creating. A boundary
+    beyond N does not say which it was: one that stalled after creating N in its turn finds the same.
     """
 
     def __init__(self, disk: LocalDisk, key: str) -> None:
@@ -77,7 +78,7 @@ class CreateOnly:
         except StoreUnavailableError as error:
             raise Ambiguous(f"record {number} of {self._directory} was written, its boundary not read") from error
         if boundary > number:
-            raise Conflict(self._directory)
+            raise Ambiguous(f"others wrote {self._directory} beyond record {number} before it was looked at again")
         if newest == number and number - boundary > 2 * KEPT_RECORDS:
             self._trim(number - KEPT_RECORDS, names)
         return str(number)
