@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
@@ -18,11 +19,27 @@ SHOWN_REFUSALS = 20
 SHOWN_TABLES = 50
 SHOWN_REASONS = 8
 
-LABELS: Mapping[str, str] = {Job.SNAPSHOT_EXPIRY: "TO RELEASE"}
-CUTOFFS: Mapping[str, str] = {
-    Job.SNAPSHOT_EXPIRY: "files are only released: physical-deletion takes them later; ",
-    Job.PHYSICAL_DELETION: "files released after {} wait; ",
-    Job.PARTITION_EXPIRY: "files stay until their snapshots expire; ",
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a job's plan is told: what happens to the things it changes, what its first line says, what is asked."""
+
+    fate: str = "to go"
+    label: str = "TO DELETE"
+    cutoff: str = "files modified after {} are kept; "
+    verb: str = "Expire"
+    all_files: str = "listed"
+    needed: str = "live"
+
+
+WORDS: Mapping[str, Words] = {
+    Job.SNAPSHOT_EXPIRY: Words(
+        label="TO RELEASE", cutoff="files are only released: physical-deletion takes them later; "
+    ),
+    Job.PHYSICAL_DELETION: Words(cutoff="files released after {} wait; ", all_files="released", needed="needed again"),
+    Job.PARTITION_EXPIRY: Words(cutoff="files stay until their snapshots expire; ", verb="Drop"),
+    Job.TIER_HANDOFF: Words(fate="to copy", cutoff="files are copied, and none is deleted; ", verb="Copy"),
+    Job.MANIFEST_REWRITE: Words(fate="to rewrite", cutoff="no data file is touched; ", verb="Rewrite"),
 }
 
 _KEPT = {
@@ -50,7 +67,8 @@ def show_plan(screen: Screen, result: PlanResult, config: str | None = None) -> 
 
 def show_summary(screen: Screen, plan: Plan) -> None:
     screen.line(f"PLAN {plan.job}   plan {plan.plan_id}   observed {_instant(plan.created_at)}", style="bold")
-    kept = CUTOFFS.get(plan.job, "files modified after {} are kept; ").format(_instant(plan.cutoff))
+    words = _words(plan)
+    kept = words.cutoff.format(_instant(plan.cutoff))
     screen.line(f"  {kept}the plan expires {_instant(plan.expires_at)}")
     _show_refusals(screen, plan)
     planned = [table for table in plan.tables if table.refusal is None]
@@ -58,7 +76,7 @@ def show_summary(screen: Screen, plan: Plan) -> None:
         for table in planned:
             screen.line()
             screen.line(f"{table.identifier}{_refs(table)}", style="bold")
-            show_detail(screen, table)
+            _show_detail(screen, plan, table)
             _show_tallies(screen, plan, table.verdicts, table.policy)
     else:
         _show_many(screen, plan, planned)
@@ -66,9 +84,10 @@ def show_summary(screen: Screen, plan: Plan) -> None:
         screen.line()
         refused = len(plan.tables) - len(planned)
         screen.line(f"TOTAL  {number(len(planned))} tables planned, {number(refused)} refused", style="bold")
-        for kind, count in plan.totals()["changes"].items():
-            if kind != "files":
-                screen.line(f"  {f'{kind} to go':<26}{number(count):>14}", style="bold red" if count else None)
+        totals = plan.totals()
+        _show_changes(screen, plan.job, totals["changes"], words)
+        if plan.job == Job.TIER_HANDOFF:
+            screen.line(f"  {'size':<26}{size(sum(tally['bytes'] for tally in totals['kinds'].values())):>14}")
         _show_tallies(screen, plan, add_tallies(*(table.verdicts for table in planned)), {})
     screen.line()
 
@@ -88,7 +107,7 @@ def question_of(plan: Plan) -> str:
     totals = plan.totals()
     if plan.job in KEEPING_JOBS:
         changes = ", ".join(f"{number(count)} {kind}" for kind, count in totals["changes"].items())
-        return f"Expire {changes}?"
+        return f"{_words(plan).verb} {changes}?"
     tally = totals["verdicts"].get(plan.changing, {"files": 0, "bytes": 0})
     return f"Delete {number(tally['files'])} files ({size(tally['bytes'])})?"
 
@@ -112,14 +131,27 @@ def _show_refusals(screen: Screen, plan: Plan) -> None:
         screen.line(f"BRAKE {brake} holds {', '.join(tables)}", style="bold yellow")
 
 
-def show_detail(screen: Screen, table: TablePlan) -> None:
+def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     """What a job decided of things that are no files: how many go, and why the others stay."""
-    for kind, count in table.changes.items():
-        if kind != "files":
-            screen.line(f"  {f'{kind} to go':<26}{number(count):>14}", style="bold red" if count else None)
+    _show_changes(screen, plan.job, table.changes, _words(plan))
+    for line in table.detail.get("refs", {}).get("expire", ()):
+        screen.line(f"  {'':<26}{line['kind']:>14}   {line['name']}: {line['reason']}")
     reasons = Counter(line["reason"] for line in table.detail.get("keep", ()))
     for reason, count in reasons.most_common(SHOWN_REASONS):
         screen.line(f"  {'kept':<26}{number(count):>14}   {reason}")
+    if waiting := table.detail.get("waiting_for_cold_copy"):
+        screen.line(f"  {'waiting':<26}{number(waiting):>14}   no verified copy in the cold tier yet")
+
+
+def _words(plan: Plan) -> Words:
+    return WORDS.get(plan.job, Words())
+
+
+def _show_changes(screen: Screen, job: str, changes: Mapping[str, int], words: Words) -> None:
+    """How many of each kind; files have lines of their own where they are judged one by one."""
+    for kind, count in changes.items():
+        if kind != "files" or job == Job.TIER_HANDOFF:
+            screen.line(f"  {f'{kind} {words.fate}':<26}{number(count):>14}", style="bold red" if count else None)
 
 
 def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], policy: Mapping[str, Any]) -> None:
@@ -127,13 +159,14 @@ def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], pol
         return
     listed = sum(verdicts.values(), Tally())
     orphans = verdicts.get(plan.changing, Tally())
-    _show_tally(screen, "listed", listed)
-    _show_tally(screen, "live", verdicts.get(Verdict.LIVE, Tally()))
+    words = _words(plan)
+    _show_tally(screen, words.all_files, listed)
+    _show_tally(screen, words.needed, verdicts.get(Verdict.LIVE, Tally()))
     for verdict, label in _KEPT.items():
         if verdict is not plan.changing and (tally := verdicts.get(verdict, Tally())).files:
             _show_tally(screen, f"kept: {label}", tally, _why(verdict, policy))
-    label = LABELS.get(plan.job, "TO DELETE")
-    _show_tally(screen, label, orphans, _share(orphans, listed, policy), "bold red" if orphans.files else None)
+    share = _share(orphans, listed, policy) if words.all_files == "listed" else ""
+    _show_tally(screen, words.label, orphans, share, "bold red" if orphans.files else None)
     _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))
 
 
@@ -143,6 +176,8 @@ def _show_tally(screen: Screen, label: str, tally: Tally, note: str = "", style:
 
 def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     """One row a table that would change, the largest first; the others are one line."""
+    if not any(table.verdicts for table in planned):
+        return _show_changing(screen, planned)
     orphans = {table.identifier: table.verdicts.get(plan.changing, Tally()) for table in planned}
     changing = sorted(
         (table for table in planned if orphans[table.identifier].files),
@@ -151,12 +186,27 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     screen.line()
     if changing:
         rows = [_row(table, orphans[table.identifier]) for table in changing[:SHOWN_TABLES]]
-        label = LABELS.get(plan.job, "TO DELETE").lower()
+        label = _words(plan).label.lower()
         screen.grid(("table", "listed", "live", "kept", label, "size"), rows, frozenset(range(1, 6)))
     if len(changing) > SHOWN_TABLES:
         screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables with files to delete")
     if quiet := len(planned) - len(changing):
         screen.line(f"{number(quiet)} tables have nothing to delete")
+
+
+def _show_changing(screen: Screen, planned: list[TablePlan]) -> None:
+    """The same for a job that judges no file: what would change of each table."""
+    kinds = list(dict.fromkeys(kind for table in planned for kind in table.changes))
+    changing = [table for table in planned if any(table.changes.values())]
+    changing.sort(key=lambda table: (-sum(table.changes.values()), table.identifier))
+    screen.line()
+    if changing:
+        rows = [(t.identifier, *(number(t.changes.get(kind, 0)) for kind in kinds)) for t in changing[:SHOWN_TABLES]]
+        screen.grid(("table", *kinds), rows, frozenset(range(1, len(kinds) + 1)))
+    if len(changing) > SHOWN_TABLES:
+        screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables to change")
+    if quiet := len(planned) - len(changing):
+        screen.line(f"{number(quiet)} tables have nothing to change")
 
 
 def _row(table: TablePlan, orphans: Tally) -> tuple[str, ...]:
