@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from lakewarden.ledger.archives import Archives
 from lakewarden.ledger.cache import Cache
@@ -12,13 +13,15 @@ from lakewarden.ledger.connection import Connections, connect
 from lakewarden.ledger.heartbeats import Heartbeats
 from lakewarden.ledger.journal import Journal
 from lakewarden.ledger.migrate import migrate
-from lakewarden.ledger.pending import Pending
 from lakewarden.ledger.plans import Plans
 from lakewarden.ledger.progress import Progress
 from lakewarden.ledger.reach import Reaches
 from lakewarden.ledger.runs import Runs
 from lakewarden.ledger.switches import Switches
 from lakewarden.model.clock import Clock
+
+if TYPE_CHECKING:
+    from lakewarden.ledger.pending import Pending
 
 
 class Ledger:
@@ -30,13 +33,19 @@ class Ledger:
         self.plans = Plans(connections)
         self.journal = Journal(connections)
         self.progress = Progress(connections)
-        self.pending = Pending(connections)
         self.heartbeats = Heartbeats(connections)
         self.switches = Switches(connections)
         self.reach = Reaches(connections)
         self.cache = Cache(connections)
         self.archives = Archives(connections)
         self.cold = Cold(connections)
+
+    @cached_property
+    def pending(self) -> Pending:
+        """Its rows go through Arrow, which `runs` need not wait for."""
+        from lakewarden.ledger.pending import Pending
+
+        return Pending(self._connections)
 
     def close(self) -> None:
         """Let go of the database's connections."""
