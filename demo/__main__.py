@@ -11,8 +11,8 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo import check, check_stream, history, stream
-from demo.lake import build
+from demo import check, check_stream, history, night, stream
+from demo.lake import DemoLake, build
 from demo.stream import DemoStream
 from demo.terminal import DemoError, expect, expect_same, run, say, short, title
 
@@ -47,9 +47,10 @@ def main() -> int:
     # pypaimon has no release for the newest Pythons; the Iceberg half needs nothing of it.
     with_paimon = find_spec("pypaimon") is not None
     try:
-        events = _tell(base, with_paimon)
+        lake, events = _tell(base, with_paimon)
         if events is not None:
             history.tell(base, events)
+        night.tell(base, lake)
         _close(base, events is not None)
     except DemoError as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
@@ -58,12 +59,14 @@ def main() -> int:
     return 0
 
 
-def _tell(base: Path, with_paimon: bool) -> DemoStream | None:
+def _tell(base: Path, with_paimon: bool) -> tuple[DemoLake, DemoStream | None]:
     """The first act: orphans of every table of both catalogs, in one plan."""
     title("1. A small lake")
     base.mkdir(parents=True)
     config = base / "lakewarden.toml"
-    config.write_text((CONFIG + (stream.CONFIG if with_paimon else "")).format(base=base), encoding="utf-8")
+    config.write_text(
+        (CONFIG + night.CONFIG + (stream.CONFIG if with_paimon else "")).format(base=base), encoding="utf-8"
+    )
     lake = build(base)
     events = stream.build(base) if with_paimon else None
     roots = [base / "warehouse", base / "stream"]
@@ -118,7 +121,7 @@ def _tell(base: Path, with_paimon: bool) -> DemoStream | None:
     say("kept on purpose:")
     for reason, count in Counter(kept.values()).items():
         say(f"  {count} {reason}")
-    return events
+    return lake, events
 
 
 def _files(roots: list[Path]) -> set[Path]:

@@ -26,22 +26,22 @@ def tell(base: Path, stream: DemoStream) -> None:
 
     title(f"8. Snapshots that are past their time ({IDENTIFIER} keeps {KEPT_SNAPSHOTS}, and all of branch trial)")
     _plan_and_apply(base, "snapshot-expiry")
-    pending = _pending(base)
-    expect(pending == needed - check_stream.needed_files(stream), "expiry released the wrong files")
-    expect(pending <= check.all_files(stream.location), "expiry deleted bytes")
+    released = pending(base)
+    expect(released == needed - check_stream.needed_files(stream), "expiry released the wrong files")
+    expect(released <= check.all_files(stream.location), "expiry deleted bytes")
     say(
-        f"Only snapshot files are gone. The {len(pending)} files that nothing else needs are in the ledger as released,",
+        f"Only snapshot files are gone. The {len(released)} files that nothing else needs are in the ledger as released,",
         "and stay for a day, so that a query on an expired snapshot can end.",
     )
 
     title("9. A day later: the bytes")
-    _let_a_day_pass(base)
+    back_date(base)
     say(
         "(Nobody waits a day for a demo: it has just back-dated these entries in its own ledger. On a lake of yours",
         " they wait as long as visibility_delay_hours says, and a setting below one hour is refused.)",
     )
     _plan_and_apply(base, "physical-deletion")
-    _check(stream, files, pending, shown)
+    _check(stream, files, released, shown)
 
 
 def _plan_and_apply(base: Path, job: str) -> None:
@@ -50,21 +50,21 @@ def _plan_and_apply(base: Path, job: str) -> None:
     run("apply", out, "--yes", *config)
 
 
-def _pending(base: Path) -> set[Path]:
+def pending(base: Path) -> set[Path]:
     """What the ledger says that expiry released."""
     with sqlite3.connect(base / "state" / "lakewarden.db") as ledger:
         rows = ledger.execute("SELECT uri FROM lw_pending").fetchall()
     return {Path(uri.removeprefix("file://")) for (uri,) in rows}
 
 
-def _let_a_day_pass(base: Path) -> None:
+def back_date(base: Path) -> None:
     """The visibility delay has no switch, so the demo turns its own calendar back, as it did with the files' ages."""
     then = (datetime.now(UTC) - timedelta(hours=25)).isoformat(timespec="microseconds")
     with sqlite3.connect(base / "state" / "lakewarden.db") as ledger:
         ledger.execute("UPDATE lw_pending SET released_at = ?", (then,))
 
 
-def _check(stream: DemoStream, files: set[Path], pending: set[Path], shown: dict[str, check.Fingerprint]) -> None:
+def _check(stream: DemoStream, files: set[Path], released: set[Path], shown: dict[str, check.Fingerprint]) -> None:
     title("10. Checked without Lakewarden, by pypaimon")
     left = check.all_files(stream.location)
     missing = check_stream.needed_files(stream) - left
@@ -73,7 +73,7 @@ def _check(stream: DemoStream, files: set[Path], pending: set[Path], shown: dict
     ids = sorted(int(ref.removeprefix("main@")) for ref in now if ref.startswith("main@"))
     expect(len(ids) == KEPT_SNAPSHOTS, f"main has the snapshots {ids}")
     expired = {path for path in files if path.match("events/snapshot/snapshot-*") and int(path.name[9:]) < ids[0]}
-    expect_same(files - left, pending | expired)
+    expect_same(files - left, released | expired)
     # The commit that dropped the days is the only snapshot that was not there before.
     changed = [ref for ref in now if ref in shown and now[ref] != shown[ref]]
     new = sorted(now.keys() - shown.keys())
@@ -81,6 +81,6 @@ def _check(stream: DemoStream, files: set[Path], pending: set[Path], shown: dict
     held = [path for path in left if path.parent.parent.name.removeprefix("day=") in stream.old_days]
     say(
         "tag launch and branch trial read as before (count and hash), and main does but for the days that were dropped",
-        f"{len(expired)} snapshot files and {len(pending)} files that only they needed are gone, and nothing else",
+        f"{len(expired)} snapshot files and {len(released)} files that only they needed are gone, and nothing else",
         f"kept on purpose: {len(held)} data files of the dropped days, which launch and trial still show",
     )

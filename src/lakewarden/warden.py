@@ -189,6 +189,14 @@ class Warden:
 
         return restore_run(self._rooms, run_id, actor or self.actor())
 
+    def restore_cold(
+        self, snapshot: str, table: str, actor: Actor | None = None, progress: Progress | None = None
+    ) -> RunResult:
+        """Bring a snapshot back from the cold tier, as a new table `catalog.namespace.name`."""
+        from lakewarden.jobs.thawing import restore_cold
+
+        return restore_cold(self._rooms, snapshot, table, actor or self.actor(), progress or _quiet)
+
     def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> None:
         """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""
         self._parts.ledger.switches.abandon(uuid, actor or self.actor(), reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,7 @@ class Wiring:
             readers=readers({section.format for section in self._settings.catalogs.values()}),
             expirers=self._of_formats("expirer"),
             partition_expirers=self._of_formats("partition_expirer"),
+            manifest_rewriters=self._of_formats("manifest_rewriter"),
             relocators=self._of_formats("relocator"),
             stores=self.stores,
             ledger=self.ledger,
@@ -116,13 +117,18 @@ class Wiring:
                 made[name] = make(name, {k: str(v) for k, v in section.properties.items()}, self.stores)
         return made
 
-    def _warm_spark(self) -> Future[SparkSession]:
-        """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read."""
+    def _warm_spark(self, packages: Sequence[str] = ()) -> Future[SparkSession]:
+        """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read.
+
+        `packages` are jars, by Maven coordinates, that are fetched unless the configuration names jars itself.
+        """
 
         def start() -> SparkSession:
             from lakewarden.pipeline.session import spark_session
 
             conf = self._settings.spark.conf_strings
+            if packages and not {"spark.jars", "spark.jars.packages"} & conf.keys():
+                conf = {**conf, "spark.jars.packages": ",".join(packages)}
             return spark_session(self._settings.spark.master, conf, f"lakewarden {self._settings.worker.id}")
 
         with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")

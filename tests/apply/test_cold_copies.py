@@ -125,6 +125,13 @@ def test_metadata_waits_for_every_expired_snapshot(released: World) -> None:
     assert Collected(released, ORDERS).names & names(ORDERS, *KINDS) == names(ORDERS, *METADATA)
 
 
+def test_a_snapshot_that_did_not_go_after_all_is_not_waited_for(released: World) -> None:
+    there = released.table(ORDERS).metadata.snapshots[0].snapshot_id
+    archive(released, ORDERS, "one", 1, there)
+    hand_over(released, ORDERS, 1)
+    assert Collected(released, ORDERS).names & names(ORDERS, *KINDS) == names(ORDERS, *METADATA)
+
+
 def test_a_table_without_known_snapshots_keeps_everything(released: World) -> None:
     found = Collected(released, ORDERS)
     assert found.waiting(ORDERS) == (Tally(), Tally(6, 60))

@@ -104,6 +104,10 @@ class FakeWarden:
         self._called("restore", run_id=run_id, actor=actor)
         return self.result
 
+    def restore_cold(self, snapshot: str, table: str, actor: Actor, progress: Any = None) -> RunResult:
+        self._called("restore_cold", snapshot=snapshot, table=table, actor=actor, progress=progress)
+        return self.result
+
     def abandon(self, uuid: str, reason: str, actor: Actor) -> None:
         self._called("abandon", uuid=uuid, reason=reason, actor=actor)
 

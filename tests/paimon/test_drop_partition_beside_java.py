@@ -12,9 +12,9 @@ import pytest
 from pyspark import SparkContext
 
 from lakewarden.formats.paimon.partition_expiry import PartitionFiles, expirable_partitions
-from lakewarden.formats.paimon.partition_times import compile_formatter, parse_default
 from lakewarden.formats.paimon.partition_values import DEFAULT_NAME, decode, partition_columns, spelled
 from lakewarden.formats.paimon.read import read_table
+from lakewarden.model.partition_times import compile_formatter, parse_default
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.storage.stores import Stores
 from tests.paimon import java

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from pypaimon.schema.data_types import AtomicType, DataField
 from pypaimon.table.row.generic_row import GenericRow, GenericRowSerializer
 
-from lakewarden.formats.paimon.partition_times import PartitionClock, compile_formatter, parse_default
+from lakewarden.formats.paimon.partition_times import PartitionClock
 from lakewarden.formats.paimon.partition_values import Column, decode, label, partition_columns, spelled
 from lakewarden.formats.paimon.table import Schema
 from lakewarden.model.errors import ConfigError, UnsupportedTableError
+from lakewarden.model.partition_times import compile_formatter, parse_default
 
 MICROSECOND = timedelta(microseconds=1)
 MILLISECONDS = st.integers(0, 253402300799999).map(lambda ms: datetime(1970, 1, 1) + timedelta(milliseconds=ms))

@@ -34,7 +34,6 @@ JobName = Annotated[
     ),
 ]
 PlanDir = Annotated[str, typer.Argument(metavar="PLAN_DIR", help="A plan's directory.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id; `lakewarden runs` lists them.")]
 Brakes = Annotated[
     list[Brake] | None, typer.Option("--override-brake", help="Go on although this brake was pulled, for this plan.")
 ]

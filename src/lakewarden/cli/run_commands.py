@@ -17,7 +17,6 @@ from lakewarden.cli.options import (
     Output,
     OutputForm,
     PlanDir,
-    RunId,
     Select,
     Ticket,
     TriggerName,
@@ -30,7 +29,7 @@ from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import stopping_between_batches
 from lakewarden.model.actor import Trigger
-from lakewarden.model.errors import Exit, NeedsApprovalError
+from lakewarden.model.errors import Exit, NeedsApprovalError, UsageError
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import job_named
 from lakewarden.model.run import RunResult
@@ -111,7 +110,13 @@ def runs(
 
 
 def restore(
-    run_id: RunId,
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Bring back what this run quarantined.")] = None,
+    from_cold: Annotated[
+        str | None, typer.Option("--from-cold", metavar="SNAPSHOT", help="Bring back this snapshot from the cold tier.")
+    ] = None,
+    as_table: Annotated[
+        str | None, typer.Option("--as", metavar="TABLE", help="With --from-cold: the new table's name.")
+    ] = None,
     operator: Operator = None,
     ticket: Ticket = None,
     trigger: TriggerName = Trigger.MANUAL,
@@ -119,9 +124,16 @@ def restore(
     output: OutputForm = Output.TEXT,
     verbose: Verbose = False,
 ) -> int:
-    """Bring back the files that a run put into quarantine."""
+    """Bring back the files that a run put into quarantine, or a snapshot from the cold tier as a new table."""
+    if (run_id is None) == (from_cold is None) or (from_cold is None) != (as_table is None):
+        raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE; nothing was restored")
     warden = facade.open_facade(config, verbose)
-    return _tell(warden.restore(run_id, actor_of(warden, operator, trigger, ticket)), output)
+    actor = actor_of(warden, operator, trigger, ticket)
+    if run_id is not None:
+        return _tell(warden.restore(run_id, actor), output)
+    with stopping_between_batches() as point, reporting(point) as progress:
+        result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress)
+    return _tell(result, output)
 
 
 def abandon(

@@ -31,9 +31,9 @@ class ColdCopies:
     @staticmethod
     def of(ledger: Ledger, states: Iterable[TableState], asking: Collection[str]) -> ColdCopies:
         """What the ledger knows of the tables that ask, now."""
-        uuids = {state.identifier: state.uuid for state in states if state.identifier in asking}
-        handed = sorted(name for name, uuid in uuids.items() if _all_handed(ledger, uuid))
-        return ColdCopies(ledger, pa.array(sorted(uuids), pa.string()), pa.array(handed, pa.string()))
+        asked = {state.identifier: state for state in states if state.identifier in asking}
+        handed = sorted(name for name, state in asked.items() if _all_handed(ledger, state))
+        return ColdCopies(ledger, pa.array(sorted(asked), pa.string()), pa.array(handed, pa.string()))
 
     def may_go(self, files: pa.Table) -> pa.ChunkedArray:
         """For each file, by `uri`, `table` and `kind`: whether nothing of it waits for the cold tier."""
@@ -47,6 +47,9 @@ class ColdCopies:
         return pc.or_(free, there)
 
 
-def _all_handed(ledger: Ledger, uuid: str) -> bool:
-    expired = {snapshot for archive in ledger.archives.of(uuid) for snapshot in archive.snapshots}
-    return bool(expired) and expired <= {snapshot.snapshot_id for snapshot in ledger.cold.snapshots(uuid)}
+def _all_handed(ledger: Ledger, state: TableState) -> bool:
+    """Whether every snapshot that left the table can be opened in the cold place: one that was archived and then did
+    not go, because the commit failed, is not waited for."""
+    archived = {snapshot for archive in ledger.archives.of(state.uuid) for snapshot in archive.snapshots}
+    cold = {snapshot.snapshot_id for snapshot in ledger.cold.snapshots(state.uuid)}
+    return bool(archived) and archived - state.snapshot_ids <= cold

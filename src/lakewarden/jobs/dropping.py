@@ -11,6 +11,7 @@ from typing import Any
 from lakewarden.jobs.fleet import load_states, pointers_of
 from lakewarden.jobs.guards import check_frozen, root_lease
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.signing import lineage
 from lakewarden.jobs.sweeping import read_task
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
@@ -18,7 +19,7 @@ from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.partitions import Drop
 from lakewarden.model.plan import Plan, TablePlan
-from lakewarden.model.policy import Job, PartitionPolicy
+from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.table import Holder, TableState
@@ -78,21 +79,26 @@ class Dropping:
                 if (name, number) in self._done:
                     continue
                 going = [line for line in batch if line["partition"] not in changed]
-                drop = Drop(
-                    tuple(bytes.fromhex(line["partition"]) for line in going),
-                    f"lakewarden-{self.run_id}",
-                    _identifier(self.run_id, name, number),
-                    {"lakewarden.job": str(Job.PARTITION_EXPIRY), "lakewarden.run": self.run_id},
-                )
                 now_ms = int(self.rooms.clock.now().timestamp() * 1000)
-                made = expirer.drop(found[1], drop, now_ms) if going else None
-                self._done[name, number] = len(going) if made else 0
-                detail = {"table": name, "batch": number, "partitions": self._done[name, number], **(made or {})}
+                made = expirer.drop(found[1], self._drop(name, number, going), now_ms) if going else None
+                changed |= frozenset(made.get("kept", ()) if made else ())
+                self._done[name, number] = made.get("partitions", len(going)) if made else 0
+                detail = {"table": name, "batch": number, **(made or {}), "partitions": self._done[name, number]}
                 self.rooms.ledger.runs.step(self.run_id, DROPPED, detail)
         yield from (
             FailedFile(f"{name} {line['label']}", PlanOutdatedError.code, "it changed since the plan; it was kept")
             for line in table.detail["expire"]
             if line["partition"] in changed
+        )
+
+    def _drop(self, name: str, number: int, going: Sequence[Mapping[str, Any]]) -> Drop:
+        keys = [bytes.fromhex(line["partition"]) for line in going]
+        return Drop(
+            tuple(keys),
+            f"lakewarden-{self.run_id}",
+            _identifier(self.run_id, name, number),
+            lineage(self.rooms, self.plan, self.run_id),
+            {key: (line["files"], line["newest_ms"]) for key, line in zip(keys, going, strict=True)},
         )
 
     def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
@@ -104,11 +110,15 @@ class Dropping:
             raise PlanOutdatedError(f"the partitions of {table.identifier} do not age any more; nothing was changed")
         lists = replace(state, manifest_lists=holder.manifest_lists, manifests=(), files=())
         rows, notes = by_table(
-            partitions_here(Wanted.of([(0, lists)], {table.identifier: "name:"}), read_task(self.rooms))
+            partitions_here(
+                Wanted.of([(0, lists)], {table.identifier: "name:"}),
+                replace(read_task(self.rooms), cache=None),
+                {0: expirer.commit_times(state)},
+            )
         )
         if 0 in notes:
             raise PlanOutdatedError(note_refusal(notes[0]).message)
-        now = {row.partition.hex(): (row.files, row.newest_ms) for row in rows.get(0, [])}
+        now = {row.partition.hex(): (row.files, row.known_ms) for row in rows.get(0, [])}
         done = {n for name, n in self._done if name == table.identifier}
         settled = {line["partition"] for n, batch in enumerate(_batches(table)) if n in done for line in batch}
         return frozenset(

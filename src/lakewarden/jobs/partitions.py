@@ -15,13 +15,13 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import read_task, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
-from lakewarden.model.partitions import PartitionExpiration, PartitionFiles, PartitionLine
+from lakewarden.model.partitions import PartitionExpiration, PartitionExpirer, PartitionFiles, PartitionLine
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Holder, TableState
-from lakewarden.pipeline.partitions import by_table
+from lakewarden.pipeline.partitions import Times, by_table
 from lakewarden.pipeline.reading import note_refusal
 from lakewarden.pipeline.wanted import Wanted
 
@@ -50,8 +50,9 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         ),
         fleet.homes,
     )
+    times = {n: _expirer(rooms, fleet.states[n]).commit_times(fleet.states[n]) for n in aging}
     try:
-        partitions, notes = by_table(_counted(session.result(), wanted, rooms)) if aging else ({}, {})
+        partitions, notes = by_table(_counted(session.result(), wanted, rooms, times)) if aging else ({}, {})
     except LakewardenError:
         raise
     except Exception as error:
@@ -87,10 +88,10 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     return PlanResult(document, request.directory)
 
 
-def _counted(spark: Any, wanted: Wanted, rooms: Rooms) -> Any:
+def _counted(spark: Any, wanted: Wanted, rooms: Rooms, times: Times) -> Any:
     from lakewarden.pipeline.partition_counts import partitions_of
 
-    return partitions_of(spark, wanted, read_task(rooms))
+    return partitions_of(spark, wanted, replace(read_task(rooms), cache=None), times)
 
 
 def _asked(
@@ -110,11 +111,14 @@ def _asked(
         yield from zip(numbers, pool.map(lambda number: ask(fleet.states[number]), numbers), strict=True)
 
 
+def _expirer(rooms: Rooms, state: TableState) -> PartitionExpirer:
+    return rooms.partition_expirers[state.identifier.split(".", 1)[0]]
+
+
 def _survey(
     rooms: Rooms, state: TableState, policies: Policies, partitions: list[PartitionFiles], now: datetime
 ) -> PartitionExpiration:
-    expirer = rooms.partition_expirers[state.identifier.split(".", 1)[0]]
-    return expirer.survey(state, policies[state.identifier], partitions, now)
+    return _expirer(rooms, state).survey(state, policies[state.identifier], partitions, now)
 
 
 def _tables(
@@ -150,7 +154,7 @@ def _detail(found: PartitionExpiration, partitions: list[PartitionFiles]) -> dic
 
     def line(item: PartitionLine) -> dict[str, Any]:
         row = held[item.partition]
-        counts = {"files": row.files, "newest_ms": row.newest_ms}
+        counts = {"files": row.files, "newest_ms": row.known_ms}
         return {"partition": item.partition.hex(), "label": item.label, "reason": item.reason, **counts}
 
     detail: dict[str, Any] = {

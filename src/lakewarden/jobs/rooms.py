@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,8 +12,10 @@ from lakewarden.ledger.leases import Leases
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import Refusal
 from lakewarden.model.expiry import Expirer
+from lakewarden.model.manifests import ManifestRewriter
 from lakewarden.model.partitions import PartitionExpirer
 from lakewarden.model.ports import Catalog, Reader
+from lakewarden.model.tiers import Relocator
 from lakewarden.storage.stores import Stores
 
 if TYPE_CHECKING:
@@ -42,6 +44,10 @@ class PolicyFor(Protocol):
     ) -> PolicyInEffect: ...
 
 
+class WarmSpark(Protocol):
+    def __call__(self, packages: Sequence[str] = ()) -> Future[SparkSession]: ...
+
+
 @dataclass(frozen=True)
 class Rooms:
     """Everything with an effect, in one place: nothing in jobs/ opens a store, a clock or a session by itself."""
@@ -50,6 +56,8 @@ class Rooms:
     readers: Mapping[str, Reader]
     expirers: Mapping[str, Expirer]
     partition_expirers: Mapping[str, PartitionExpirer]
+    manifest_rewriters: Mapping[str, ManifestRewriter]
+    relocators: Mapping[str, Relocator]
     stores: Stores
     ledger: Ledger
     leases: Leases
@@ -58,5 +66,5 @@ class Rooms:
     worker: str
     state: str
     policy_for: PolicyFor
-    warm_spark: Callable[[], Future[SparkSession]]
+    warm_spark: WarmSpark
     inventory: Mapping[str, str]

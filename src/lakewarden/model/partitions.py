@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Protocol
+from uuid import UUID
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.policy import PartitionPolicy
@@ -16,13 +19,15 @@ from lakewarden.model.table import Holder, Pointer, TableState
 class PartitionFiles:
     """One partition of the latest snapshot, over all its manifest entries, added and deleted.
 
-    `files` is added minus deleted. `newest_ms` is the largest creation time of any entry as the manifest has it: the
-    milliseconds of a wall clock without a zone; None if an entry has none.
+    `files` is added minus deleted. `newest_ms` is the largest creation time of any entry, in the format's own terms
+    (Paimon: a wall clock without a zone; Iceberg: when the snapshot was committed); None if that of an entry is not
+    known. `known_ms` is the largest of those that are: a partition that was written to has another.
     """
 
     partition: bytes
     files: int
     newest_ms: int | None
+    known_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,34 @@ class PartitionExpiration:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One commit that drops partitions: who makes it and under which number, so that it is never made twice."""
+    """One commit that drops partitions: who makes it and under which number, so that it is never made twice.
+
+    `expected` is what the plan saw in each: how many files, and the newest known time.
+    """
 
     partitions: tuple[bytes, ...]
     commit_user: str
     commit_identifier: int
     properties: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[bytes, tuple[int, int | None]] = field(default_factory=dict)
+
+
+def partition_key(spec: int, values: Iterable[Any]) -> bytes:
+    """A partition that is known by its values rather than by bytes of its own: the same for the same values, wherever read."""
+    return json.dumps([spec, [_plain(value) for value in values]], separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Dates and times as the numbers they are stored as, bytes in hex."""
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return value.toordinal() - date(1970, 1, 1).toordinal()
+    if isinstance(value, time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+    if isinstance(value, bytes | UUID):
+        return (value if isinstance(value, bytes) else value.bytes).hex()
+    return format(value, "f") if isinstance(value, Decimal) else value
 
 
 class PartitionExpirer(Protocol):
@@ -65,10 +92,18 @@ class PartitionExpirer(Protocol):
         """What has to be read to know the partitions of a table; None where its partitions do not age."""
         ...
 
+    def commit_times(self, state: TableState) -> Mapping[int, int]:
+        """When each snapshot was committed (epoch ms), where entries say a snapshot and no time."""
+        ...
+
     def survey(
         self, state: TableState, policy: PartitionPolicy, partitions: Iterable[PartitionFiles], now: datetime
     ) -> PartitionExpiration: ...
 
     def drop(self, pointer: Pointer, drop: Drop, now_ms: int) -> Mapping[str, Any] | None:
-        """Commit; None if nothing was left to drop. Raises LakewardenError."""
+        """Commit; None if nothing was left to drop. Raises LakewardenError.
+
+        What it says is recorded. `partitions` counts those that went if not all did; `kept` names, in hex, those that
+        were written to while the commit was made.
+        """
         ...

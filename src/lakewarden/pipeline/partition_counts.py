@@ -7,18 +7,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.partitions import DDL, KEYS, count_partitions
+from lakewarden.pipeline.partitions import DDL, KEYS, Times, count_partitions
 from lakewarden.pipeline.reading import ReadTask
 from lakewarden.pipeline.sweep import Cached, manifests_of
 from lakewarden.pipeline.wanted import Wanted
 
 
-def partitions_of(spark: SparkSession, wanted: Wanted, read: ReadTask) -> pa.Table:
+def partitions_of(spark: SparkSession, wanted: Wanted, read: ReadTask, times: Times | None = None) -> pa.Table:
     """PARTITIONS of the wanted lists: as many rows as the tables have partitions, never as they have files."""
     # A note has no content, and must not be lost: a list that cannot be read is not an empty one.
     opened = F.col("content").isNull() | (F.col("content") != c.CONTENT_SIDECAR)
     manifests = manifests_of(spark, wanted, read, Cached()).where(opened)
-    counted = manifests.mapInArrow(count_partitions(read), DDL).groupBy(*KEYS)
+    counted = manifests.mapInArrow(count_partitions(read, times), DDL).groupBy(*KEYS)
     sums = counted.agg(
         F.sum("files").alias("files"), F.max("newest").alias("newest"), F.sum("unknown").alias("unknown")
     )

@@ -99,10 +99,58 @@ class S3Calls:
 
     def copy_large(self, src: str, dst: str) -> None:
         """A multipart copy: one CopyObject call ends at 5 GiB."""
+        self.copy_from(self.bucket, src, dst)
+
+    def same_service(self, other: S3Calls) -> bool:
+        """Whether another bucket is reached at the same endpoint as the same user, so that the server can copy."""
+        return self._options == other._options
+
+    def copy_from(self, bucket: str, src: str, dst: str) -> None:
+        """A copy by the server from a bucket of the same service, in parts where it is large."""
         try:
-            self.client.copy({"Bucket": self.bucket, "Key": src}, self.bucket, dst)
+            self.client.copy({"Bucket": bucket, "Key": src}, self.bucket, dst)
         except Exception as error:
-            raise unavailable(error, f"copying s3://{self.bucket}/{src}") from error
+            raise unavailable(error, f"copying s3://{bucket}/{src}") from error
+
+    def reclass(self, key: str, storage_class: str) -> None:
+        """Move an object to another storage class, where it is."""
+        try:
+            # Some servers take a copy onto itself for a mistake unless the metadata is replaced too; we wrote none.
+            extra = {"StorageClass": storage_class, "MetadataDirective": "REPLACE"}
+            self.client.copy({"Bucket": self.bucket, "Key": key}, self.bucket, key, ExtraArgs=extra)
+        except Exception as error:
+            raise unavailable(error, f"moving s3://{self.bucket}/{key} to the class {storage_class}") from error
+
+    def tag(self, key: str, tags: Mapping[str, str]) -> None:
+        try:
+            pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
+            self.client.put_object_tagging(Bucket=self.bucket, Key=key, Tagging={"TagSet": pairs})
+        except Exception as error:
+            raise unavailable(error, f"tagging s3://{self.bucket}/{key}") from error
+
+    def checksum(self, key: str) -> str | None:
+        """The checksum of a whole object that the store keeps, with its algorithm's name; None if it keeps none.
+
+        One that is made of the checksums of parts is none: it depends on where the parts were cut.
+        """
+        try:
+            found = self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
+        except Exception as error:
+            raise unavailable(error, f"looking at s3://{self.bucket}/{key}") from error
+        if found.get("ChecksumType", "FULL_OBJECT") != "FULL_OBJECT":
+            return None
+        for name in ("SHA256", "CRC64NVME", "SHA1"):
+            if (value := found.get(f"Checksum{name}")) and "-" not in value:
+                return f"{name.lower()}:{value}"
+        return None
+
+    def storage_class(self, key: str) -> str | None:
+        """The class that the store says an object has; None is its default."""
+        try:
+            found = self.client.head_object(Bucket=self.bucket, Key=key).get("StorageClass")
+        except Exception as error:
+            raise unavailable(error, f"looking at s3://{self.bucket}/{key}") from error
+        return None if found is None else str(found)
 
 
 def _status(error: Exception) -> int | None:

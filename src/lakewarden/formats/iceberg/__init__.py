@@ -1,5 +1,12 @@
 """Apache Iceberg: its catalogs, its metadata, its Avro files."""
 
-from lakewarden.formats.iceberg.opening import expirer, open_catalog, partition_expirer, reader, relocator
+from lakewarden.formats.iceberg.opening import (
+    expirer,
+    manifest_rewriter,
+    open_catalog,
+    partition_expirer,
+    reader,
+    relocator,
+)
 
-__all__ = ["expirer", "open_catalog", "partition_expirer", "reader", "relocator"]
+__all__ = ["expirer", "manifest_rewriter", "open_catalog", "partition_expirer", "reader", "relocator"]

@@ -63,6 +63,10 @@ class IcebergExpirer:
         )
         try:
             return tries(self._once, versions, table, detail, hands)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # Whatever made it so since the plan: the other tables of the run are none of its business.
+            reason = f"the metadata of {pointer.identifier} lacks or garbles a field ({error}); nothing was touched"
+            raise UnreadableMetadataError(reason) from error
         except MovedOnError as conflict:
             raise PlanOutdatedError(
                 f"{pointer.identifier} changed {TRIES} times while its snapshots were about to expire ({conflict}); "
@@ -88,7 +92,11 @@ class IcebergExpirer:
 
 def _still(version: Version, detail: Detail, in_use_since: datetime | None) -> Retention:
     """What may go of a table as it is now, by the rules and at the instant of the plan."""
-    policy = replace(ExpiryPolicy.of({**detail["policy"], "enabled": True}), max_expire=None, in_use_since=in_use_since)
+    policy = ExpiryPolicy.of({**detail["policy"], "enabled": True})
+    # An id that a ref points at since the plan stays, and the others go.
+    taken = {int(ref["snapshot-id"]) for ref in refs_of(version.document).values()}
+    ids = tuple(number for number in policy.expire_ids if number not in taken)
+    policy = replace(policy, max_expire=None, expire_ids=ids, in_use_since=in_use_since)
     at = datetime.fromtimestamp(detail["at_ms"] / 1000, UTC)
     planned: Mapping[str, int] = detail["refs"]
     return retention(version.document, policy, at, removable=planned)

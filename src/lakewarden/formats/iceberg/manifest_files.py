@@ -93,8 +93,9 @@ def read_list(files: Files, snapshot: Mapping[str, Any]) -> AvroFile:
     found = read_avro(_got(files, expected.uri), expected.uri)
     for content, total in ((DATA, expected.data_files), (DELETES, expected.delete_files)):
         counts = [live_count(row) for row in found.records if row.get("content", DATA) == content]
-        if total is not None and None not in counts and sum(count or 0 for count in counts) != total:
-            raise IncompleteManifestError(f"{expected.uri} lists {counts} files where its snapshot says {total}")
+        listed = sum(count or 0 for count in counts)
+        if total is not None and None not in counts and listed != total:
+            raise IncompleteManifestError(f"{expected.uri} lists {listed} files where its snapshot says {total}")
     return found
 
 

@@ -8,11 +8,13 @@ from threading import Lock
 from lakewarden.formats.iceberg.catalog import IcebergCatalog, Vend
 from lakewarden.formats.iceberg.changing import open_versions
 from lakewarden.formats.iceberg.expiry import IcebergExpirer
+from lakewarden.formats.iceberg.manifest_survey import IcebergManifestRewriter
 from lakewarden.formats.iceberg.partition_expirer import IcebergPartitionExpirer
 from lakewarden.formats.iceberg.reading import IcebergReader
 from lakewarden.formats.iceberg.relocator import IcebergRelocator
 from lakewarden.formats.iceberg.versions import Versions
 from lakewarden.model.expiry import Expirer
+from lakewarden.model.manifests import ManifestRewriter
 from lakewarden.model.partitions import PartitionExpirer
 from lakewarden.model.ports import Catalog, Files, Reader
 from lakewarden.model.tiers import Relocator
@@ -28,6 +30,10 @@ def expirer(name: str, properties: Mapping[str, str], files: Files) -> Expirer:
 
 def partition_expirer(name: str, properties: Mapping[str, str], files: Files) -> PartitionExpirer:
     return IcebergPartitionExpirer(files, _opener(name, properties, files))
+
+
+def manifest_rewriter(name: str, properties: Mapping[str, str], files: Files) -> ManifestRewriter:
+    return IcebergManifestRewriter(files, _opener(name, properties, files))
 
 
 def reader() -> Reader:

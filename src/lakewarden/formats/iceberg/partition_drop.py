@@ -99,12 +99,10 @@ def _try(
     try:
         versions.add(table, version, snapshot)
     except CatalogUnavailableError as error:
-        # The answer may have been lost on its way: the table says whether it was done.
-        now = versions.current(table)
-        if _made(now, drop) is None:
-            if now.location != version.location:
-                raise MovedOnError(error.message) from error
-            raise
+        # The answer may have been lost on its way: the next try looks first whether it was done.
+        if versions.current(table).location != version.location:
+            raise MovedOnError(error.message) from error
+        raise
     return {**_result(snapshot), **kept}
 
 

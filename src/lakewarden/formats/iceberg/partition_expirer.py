@@ -19,6 +19,8 @@ from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.ports import Files
 from lakewarden.model.table import Hold, Holder, ManifestList, Pointer, TableState
 
+REMEMBERED = 10_000  # metadata files, of which a long-lived worker sees ever new ones
+
 
 @dataclass(frozen=True, slots=True)
 class Aging:
@@ -85,11 +87,15 @@ class IcebergPartitionExpirer:
     def _aging(self, state: TableState) -> Aging:
         """Raises UnreadableMetadataError."""
         location = state.metadata_location
-        if location not in self._known:
-            try:
-                self._known[location] = Aging.of(read_version(self._files, location).document)
-            except (KeyError, TypeError, ValueError) as error:
-                raise UnreadableMetadataError(
-                    f"{location} lacks or garbles a field ({error}); nothing was touched"
-                ) from error
-        return self._known[location]
+        if (known := self._known.get(location)) is not None:
+            return known
+        try:
+            found = Aging.of(read_version(self._files, location).document)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableMetadataError(
+                f"{location} lacks or garbles a field ({error}); nothing was touched"
+            ) from error
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[location] = found
+        return found

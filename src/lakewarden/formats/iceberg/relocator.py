@@ -13,6 +13,7 @@ from lakewarden.formats.iceberg.relocation_deletes import relocate_deletes
 from lakewarden.formats.iceberg.relocation_document import moved_document, statistics_of
 from lakewarden.model.errors import (
     CatalogUnavailableError,
+    GcDisabledError,
     IncompleteManifestError,
     LakewardenError,
     NotFoundError,
@@ -42,7 +43,8 @@ class IcebergRelocator:
         """The table's location and these snapshots of a metadata document. Raises LakewardenError."""
         parsed = parse(document, uri)
         state = table_state(uri, uri, parsed)
-        if state.refusal is not None:
+        # A cold table says gc.enabled=false of itself, to keep others' hands off.
+        if state.refusal is not None and state.refusal.code != GcDisabledError.code:
             raise UnsupportedTableError(state.refusal.message, hint=state.refusal.hint)
         found = {int(s["snapshot-id"]): s for s in snapshots_of(parsed)}
         if lost := sorted(set(snapshots) - found.keys()):
@@ -94,6 +96,8 @@ class IcebergRelocator:
 
         name = identifier.split(".", 1)[1]
         try:
+            # Asked for, because some servers make a namespace up when a table is put into it.
+            self._catalog().load_namespace_properties(name.rpartition(".")[0])
             if self._catalog().table_exists(name):
                 raise _taken(identifier)
             # A transaction that is never committed: it writes nothing, and a REST server says where the table would lie.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 TRIES = 5
+SEQUENCE_NUMBERS = 2
 ROW_LINEAGE = 3
 
 
@@ -37,26 +38,45 @@ class RestVersions:
     def expire(
         self, table: str, version: Version, snapshots: Collection[int], refs: Collection[str], now: datetime
     ) -> Version:
-        made = self._commit(
-            table,
-            _assertions(version.document),
-            list(_removals(version.document, snapshots, refs)),
-        )
-        after = read_version(self._files, made)
-        self._put_back(table, version, after, refs)
-        return after
+        updates = list(_removals(version.document, snapshots, refs))
+        try:
+            after = read_version(self._files, self._commit(table, _assertions(version.document), updates))
+        except CatalogUnavailableError:
+            # The commit was lost, or only the answer to it. If it was made, a ref may have gone with it.
+            found = self._made_since(table, version, snapshots, refs)
+            if found is None:
+                raise
+            after = found
+        return self.current(table) if self._put_back(table, version, after, refs) else after
 
     def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
         return read_version(
             self._files, self._commit(table, _unmoved(version.document), list(_newest(version.document, snapshot)))
         )
 
-    def _put_back(self, table: str, seen: Version, after: Version, refs: Collection[str]) -> None:
-        """Refs that were made after `seen` and went with our commit, with the snapshots they lead to."""
+    def store_properties(self, table: str) -> Mapping[str, str]:
+        return {**self._catalog.properties, **{k: str(v) for k, v in self._load(table).io.properties.items()}}
+
+    def _made_since(
+        self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]
+    ) -> Version | None:
+        """The first version after `seen` without these snapshots and refs, if there is one."""
+        now = self.current(table)
+        places = [str(entry["metadata-file"]) for entry in now.document.get("metadata-log") or []]
+        since = places[places.index(seen.location) + 1 :] if seen.location in places else []
+        for place in [*since, now.location]:
+            version = now if place == now.location else read_version(self._files, place)
+            left = {int(s["snapshot-id"]) for s in version.document.get("snapshots") or []}
+            if left.isdisjoint(snapshots) and refs_of(version.document).keys().isdisjoint(refs):
+                return version
+        return None
+
+    def _put_back(self, table: str, seen: Version, after: Version, refs: Collection[str]) -> bool:
+        """Whether refs that were made or changed after `seen` went with our commit, and are there again."""
         log = after.document.get("metadata-log") or []
         replaced = log[-1]["metadata-file"] if log else None
         if replaced == seen.location:
-            return
+            return False
         try:
             before = read_version(self._files, str(replaced)).document
         except LakewardenError as error:
@@ -64,26 +84,29 @@ class RestVersions:
                 f"{table} was changed while its snapshots expired, and the version in between cannot be read "
                 f"({error.message}), so a branch or tag made just then may be lost; no file of this table was released"
             ) from error
-        left = refs_of(after.document)
-        lost = {name: ref for name, ref in refs_of(before).items() if name not in left and name not in refs}
+        left, known = refs_of(after.document), refs_of(seen.document)
+        lost = {
+            name: ref
+            for name, ref in refs_of(before).items()
+            if name not in left and (name not in refs or ref != known.get(name))
+        }
         for name, ref in lost.items():
             self._restore(table, name, ref, before)
+        return bool(lost)
 
     def _restore(self, table: str, name: str, ref: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        from pyiceberg.exceptions import CommitFailedException
-
+        why: object = None
         for _ in range(TRIES):
-            now = self.current(table)
-            if name in refs_of(now.document):
-                return  # its maker has seen it vanish, and made it again
             try:
+                now = self.current(table)
+                if name in refs_of(now.document):
+                    return  # by us, or by its maker, who has seen it vanish
                 self._commit(table, [_absent(name)], list(_addition(name, ref, before, now.document)))
                 return
-            except MovedOnError:
-                continue
-            except (CommitFailedException, CatalogUnavailableError) as error:
-                raise LostRefError(_lost(table, name, ref, error)) from error
-        raise LostRefError(_lost(table, name, ref, "the table kept changing"))
+            except (MovedOnError, CatalogUnavailableError) as error:
+                # A writer may have taken the sequence number that we chose, which servers call a bad request.
+                why = error
+        raise LostRefError(_lost(table, name, ref, why))
 
     def _commit(self, table: str, requirements: list[TableRequirement], updates: list[TableUpdate]) -> str:
         """Where the version is that the server made. Raises MovedOnError, CatalogUnavailableError."""
@@ -177,9 +200,10 @@ def _addition(
     number = int(ref["snapshot-id"])
     if number not in {int(s["snapshot-id"]) for s in now.get("snapshots") or []}:
         raw = dict(next(s for s in before["snapshots"] if int(s["snapshot-id"]) == number))
-        # A server takes an old sequence number only from a snapshot without a parent, and a row id only ahead of all
-        # others; the rows' own ids are in the manifests.
-        raw.pop("parent-snapshot-id", None)
+        # A server counts on from the sequence number of the snapshot that it was given last, so an old one would set it
+        # back; and it takes row ids only ahead of all others. The files' own numbers and ids are in the manifests.
+        if int(now["format-version"]) >= SEQUENCE_NUMBERS:
+            raw["sequence-number"] = int(now["last-sequence-number"]) + 1
         if int(now["format-version"]) >= ROW_LINEAGE:
             raw |= {"first-row-id": int(now["next-row-id"]), "added-rows": 0}
         yield AddSnapshotUpdate(snapshot=Snapshot.model_validate(raw))

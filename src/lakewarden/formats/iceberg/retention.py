@@ -89,7 +89,9 @@ def retention(
         else:
             found.refs_kept[name] = why
     staying = {name: ref for name, ref in refs.items() if name in found.refs_kept}
-    led_to = set(_walk(staying, snapshots, rules, found))
+    led_to: dict[int, str] = {}
+    for number, name in _walk(staying, snapshots, rules, found):
+        led_to.setdefault(number, name)
     for number, snapshot in snapshots.items():
         if number in found.kept:
             continue
@@ -97,7 +99,11 @@ def retention(
         if staged and _age(snapshot, rules) <= rules.max_age:
             found.kept[number] = (STAGED, f"staged, and younger than {_days(rules.max_age)}")
         else:
-            found.expired[number] = (STAGED, "no branch or tag leads to it") if staged else (MAIN, _old(rules))
+            found.expired[number] = (
+                (STAGED, "no branch or tag leads to it")
+                if staged
+                else (led_to[number], _old(refs[led_to[number]], rules))
+            )
     _explicit(found, staying, snapshots, policy)
     if policy.max_expire is None or len(found.expired) <= policy.max_expire:
         return found
@@ -133,16 +139,17 @@ def _ref_stays(name: str, ref: Mapping[str, Any], snapshots: Mapping[int, Docume
 
 def _walk(
     refs: Mapping[str, Mapping[str, Any]], snapshots: Mapping[int, Document], rules: Rules, found: Retention
-) -> Iterator[int]:
-    """Every snapshot that a ref leads to; those that stay are noted as kept."""
+) -> Iterator[tuple[int, str]]:
+    """Every snapshot that a ref leads to, with that ref; those that stay are noted as kept."""
     for name, ref in refs.items():
         head = int(ref["snapshot-id"])
         if ref["type"] != BRANCH:
-            found.kept.setdefault(head, (name, f"tag {name}"))
-            yield head
+            if head in snapshots:
+                found.kept.setdefault(head, (name, f"tag {name}"))
+                yield head, name
             continue
         line = list(_ancestors(head, snapshots))
-        yield from line
+        yield from ((number, name) for number in line)
         for number, why in _branch_keeps([snapshots[n] for n in line], ref, rules):
             found.kept.setdefault(number, (name, why))
 
@@ -150,7 +157,7 @@ def _walk(
 def _branch_keeps(line: list[Document], ref: Mapping[str, Any], rules: Rules) -> Iterator[tuple[int, str]]:
     """The run of snapshots that a branch keeps, newest first, each with its reason."""
     at_least = int(ref.get("min-snapshots-to-keep") or rules.keep_at_least)
-    max_age = int(ref.get("max-snapshot-age-ms") or rules.max_age)
+    max_age = _max_age(ref, rules)
     floors = dict(_floors(line, rules))
     lowest = max(floors, default=-1)
     for place, snapshot in enumerate(line):
@@ -244,10 +251,15 @@ def _ref_age(ref: Mapping[str, Any], rules: Rules) -> int:
     return int(ref.get("max-ref-age-ms") or rules.max_ref_age)
 
 
-def _old(rules: Rules) -> str:
+def _max_age(ref: Mapping[str, Any], rules: Rules) -> int:
+    return int(ref.get("max-snapshot-age-ms") or rules.max_age)
+
+
+def _old(ref: Mapping[str, Any], rules: Rules) -> str:
+    limit = _days(_max_age(ref, rules))
     if rules.keep_at_most is not None:
-        return f"older than {_days(rules.max_age)}, or more than {rules.keep_at_most} came after it"
-    return f"older than {_days(rules.max_age)}"
+        return f"older than {limit}, or more than {rules.keep_at_most} came after it"
+    return f"older than {limit}"
 
 
 def _ms(instant: datetime) -> int:

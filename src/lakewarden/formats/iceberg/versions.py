@@ -54,6 +54,10 @@ class Versions(Protocol):
         """The next version, with this snapshot as the newest of its main branch. Raises MovedOnError if that moved on."""
         ...
 
+    def store_properties(self, table: str) -> Mapping[str, str]:
+        """How the table's files are reached, in PyIceberg's words: what was configured, and what a server adds to it."""
+        ...
+
 
 def read_version(files: Files, location: str) -> Version:
     """The version at that address. Raises UnreadableMetadataError."""
@@ -84,6 +88,9 @@ class SqlVersions:
 
     def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
         return self._replace(table, version, with_snapshot(version.document, version.location, snapshot))
+
+    def store_properties(self, table: str) -> Mapping[str, str]:
+        return dict(self._catalog.properties)
 
     def _replace(self, table: str, version: Version, document: Mapping[str, Any]) -> Version:
         location = next_location(version.document, version.location, str(uuid.uuid4()))

@@ -37,6 +37,10 @@ class PaimonPartitionExpirer:
             Hold.NET, tuple(ManifestList(table.manifest(name), length=newest.length_of(name)) for name in names)
         )
 
+    def commit_times(self, state: TableState) -> Mapping[int, int]:
+        """None: every entry has its own time."""
+        return {}
+
     def survey(
         self, state: TableState, policy: PartitionPolicy, partitions: Iterable[PartitionFiles], now: datetime
     ) -> PartitionExpiration:

@@ -41,6 +41,14 @@ def open_container(data: bytes) -> Container:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
 
+def header_of(data: bytes) -> dict[bytes, bytes]:
+    """What a file says of itself before its rows. Raises IncompleteManifestError."""
+    try:
+        return _header(data)[0]
+    except (LookupError, ValueError, MemoryError) as error:
+        raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
+
+
 def merge(containers: Sequence[Container]) -> bytes:
     """One file with the rows of many of the same schema, in order, one block each."""
     schema = decodable(containers[0].schema)

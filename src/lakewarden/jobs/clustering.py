@@ -1,0 +1,144 @@
+"""Apply a plan that rewrites manifests: spec by spec, each in one commit that is checked before anybody sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.jobs.fleet import load_states, pointers_of
+from lakewarden.jobs.guards import all_held, check_frozen, root_lease
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.signing import lineage
+from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.runs import STOPPED
+from lakewarden.logs import bind
+from lakewarden.model.errors import CommitConflictError, LakewardenError, PlanOutdatedError, SparkFailedError
+from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.table import Pointer
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.session import SparkSession
+
+TRIES = 3
+CLUSTERED = "clustered"
+
+
+class Clustering:
+    """One run of one manifest plan."""
+
+    def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
+        self.rooms = rooms
+        self.plan: Plan = result.plan
+        self.run_id = run_id
+        self.lease = lease
+        self.progress = progress
+        self.log = bind(run_id=run_id, job=self.plan.job)
+        steps = [step.detail for step in rooms.ledger.runs.steps(run_id) if step.name == CLUSTERED]
+        self._done: dict[tuple[str, int], int] = {(step["table"], step["spec"]): step["manifests"] for step in steps}
+
+    def run(self) -> RunResult:
+        """Table by table; one that cannot be changed does not stop the others."""
+        tables = [table for table in self.plan.tables if table.refusal is None and table.changes.get("manifests")]
+        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        failed: list[FailedFile] = []
+        spark = self._spark(tables) if tables else None
+        for place, table in enumerate(tables, start=1):
+            try:
+                assert spark is not None
+                self._table(spark, table)
+            except LakewardenError as error:
+                self.log.error(
+                    "manifests not rewritten", table=table.identifier, code=error.code, message=error.message
+                )
+                failed.append(FailedFile(table.identifier, error.code, error.message))
+            self.progress("rewrite manifests", place, len(tables))
+        return self._record(failed)
+
+    def _spark(self, tables: Sequence[TablePlan]) -> SparkSession:
+        """A session with Iceberg's runtime. Raises SparkFailedError if there is none; the same apply goes on when there is."""
+        from lakewarden.pipeline.rewriting.manifests import check_runtime, packages_for
+
+        spark = self.rooms.warm_spark(packages_for(table.metadata_location for table in tables)).result()
+        try:
+            check_runtime(spark._jvm)
+        except SparkFailedError as error:
+            self.rooms.ledger.runs.step(self.run_id, STOPPED, {"code": error.code, "message": error.message})
+            self.rooms.ledger.runs.mark(self.run_id, STOPPED)
+            raise
+        return spark
+
+    def _table(self, spark: SparkSession, table: TablePlan) -> None:
+        """Every spec of one table that the plan names."""
+        name = table.identifier
+        with ExitStack() as stack:
+            leases = [
+                stack.enter_context(root_lease(self.rooms, root.prefix))
+                for root in self.plan.roots
+                if name in root.tables
+            ]
+            found = pointers_of(self.rooms.catalogs).get(name)
+            if found is None:
+                raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+            state = load_states([found], self.plan.cutoff)[0]
+            if state.refusal is not None or state.uuid != table.uuid:
+                why = state.refusal.message if state.refusal else "it was dropped and made again"
+                raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
+            for spec in _specs(table):
+                if (name, spec) in self._done:
+                    continue
+                made = self._spec(spark, table, found[1], spec, [self.lease, *leases])
+                self._done[name, spec] = int(made.get("manifests", 0))
+                detail = {**made, "table": name, "spec": spec, "manifests": self._done[name, spec]}
+                self.rooms.ledger.runs.step(self.run_id, CLUSTERED, detail)
+
+    def _spec(
+        self, spark: SparkSession, table: TablePlan, pointer: Pointer, spec: int, leases: Sequence[Lease]
+    ) -> Mapping[str, Any]:
+        """One spec, on the table as it is now; again on the next one if another writer was quicker."""
+        from lakewarden.pipeline.rewriting.manifests import rewrite_manifests
+
+        rewriter = self.rooms.manifest_rewriters[table.identifier.split(".", 1)[0]]
+        commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
+        properties = {**lineage(self.rooms, self.plan, self.run_id), "lakewarden.commit": commit}
+        for attempt in range(1, TRIES + 1):
+            check_frozen(self.rooms, "no further manifest was rewritten")
+            all_held(leases)
+            opened = rewriter.open(pointer, table.uuid)
+            if commit in opened.commits:
+                return opened.commits[commit]  # made by this run, which then crashed
+            snapshot = rewrite_manifests(spark, opened, spec, properties)
+            if snapshot is None:
+                return {}
+            # Rewriting may have taken a while: a worker that was given up meanwhile must not commit.
+            all_held(leases)
+            try:
+                return rewriter.commit(opened, snapshot)
+            except CommitConflictError:
+                if attempt == TRIES:
+                    raise
+                self.log.info("rewriting again", table=table.identifier, spec=spec, attempt=attempt)
+        raise AssertionError("unreachable")
+
+    def _record(self, failed: Sequence[FailedFile]) -> RunResult:
+        rewritten = sum(self._done.values())
+        status = RunStatus.DONE if not failed else RunStatus.PARTIAL if self._done else RunStatus.FAILED
+        result = RunResult(
+            run_id=self.run_id,
+            plan_id=self.plan.plan_id,
+            job=self.plan.job,
+            status=status,
+            changed={"manifests": rewritten},
+            failed=tuple(failed),
+        )
+        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
+        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
+        self.log.info("apply ends", status=str(result.status), manifests=rewritten)
+        return result
+
+
+def _specs(table: TablePlan) -> Iterator[int]:
+    yield from (int(one["spec"]) for one in table.detail["specs"])

@@ -1,0 +1,214 @@
+"""Apply a plan that hands snapshots to the cold tier: copy, verify, record, then describe the table at its new place.
+
+The hot files are only read. Each verified copy is in the ledger before the next batch, so a run that dies goes on where
+it stopped, and what a failed table has copied already is not copied again by the next plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.jobs.aging import archived
+from lakewarden.jobs.bandwidth import Bandwidth
+from lakewarden.jobs.guards import check_frozen
+from lakewarden.jobs.moving import PHASES, Mover
+from lakewarden.jobs.planfiles import of_tables, rows_of
+from lakewarden.jobs.purging import LEASE_SECONDS
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.cold import ColdFile, ColdSnapshot
+from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.lease import Lease
+from lakewarden.logs import bind
+from lakewarden.model.errors import LakewardenError, StoreUnavailableError
+from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.tiers import HandoffPolicy, Move, MovedTable, cold_uuid
+from lakewarden.model.uri import FileUri, canonical
+from lakewarden.model.verdict import Kind, Verdict
+from lakewarden.pipeline import columns as c
+from lakewarden.storage.copying import put_in_class
+
+HANDED = "handed"
+BATCH = 500
+RECORDED_AT_ONCE = 50
+_VERSION = re.compile(r"^v(\d+)\.metadata\.json$")
+Row = Mapping[str, Any]
+
+
+class Handing:
+    """One run of one handover plan."""
+
+    def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
+        self.rooms = rooms
+        self.result = result
+        self.plan: Plan = result.plan
+        self.run_id = run_id
+        self.lease = lease
+        self.progress = progress
+        self.log = bind(run_id=run_id, job=self.plan.job)
+        steps = [step.detail for step in rooms.ledger.runs.steps(run_id) if step.name == HANDED]
+        self._handed: dict[str, int] = {step["table"]: step["snapshots"] for step in steps}
+        self._failed: dict[str, FailedFile] = {}
+        self._unheard: set[str] = set()
+        self._copied = 0
+
+    def run(self) -> RunResult:
+        """Files first, then the metadata that names them; a table that cannot be copied does not stop the others."""
+        tables = [table for table in self.plan.tables if table.refusal is None and table.changes.get("snapshots")]
+        tables = [table for table in tables if table.identifier not in self._handed]
+        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        policies = {table.identifier: HandoffPolicy.of(table.policy) for table in tables}
+        bandwidth = Bandwidth.strictest((p.megabytes_per_second for p in policies.values()), self.rooms.clock)
+        movers = {table.identifier: self._mover(table, bandwidth) for table in tables}
+        total = sum(table.changes["files"] for table in tables)
+        for kinds in PHASES:
+            for rows in self._batches(kinds, list(movers)):
+                check_frozen(self.rooms, "no further file was copied")
+                self.lease.check()
+                name = rows[0]["table"]
+                if name not in self._failed:
+                    self._copy(next(t for t in tables if t.identifier == name), movers[name], policies[name], rows)
+                self.progress("copy", self._copied, total)
+        for table in tables:
+            if table.identifier not in self._failed:
+                self._describe(table, movers[table.identifier])
+        return self._record()
+
+    def _mover(self, table: TablePlan, bandwidth: Bandwidth) -> Mover:
+        relocator = self.rooms.relocators[table.identifier.split(".", 1)[0]]
+        move = Move(FileUri.parse(table.detail["location"]).as_prefix(), table.detail["cold"])
+
+        def sizes(uris: Sequence[str]) -> Mapping[str, int]:
+            copies = self.rooms.ledger.cold.copies(uris)
+            return {file.uri: file.size for file in copies if file.cold_uri == canonical(move(file.uri))}
+
+        return Mover(self.rooms, relocator, move, sizes, bandwidth)
+
+    def _batches(self, kinds: Sequence[Kind], names: Sequence[str]) -> Iterator[list[Row]]:
+        """Rows of these kinds, some at a time, each time of one table."""
+        for part in rows_of(self.rooms.stores, self.result):
+            rows = of_tables(part, names)
+            rows = rows.filter(pc.is_in(rows[c.KIND], pa.array([str(kind) for kind in kinds])))
+            for name in pc.unique(rows["table"]).to_pylist():
+                mine = rows.filter(pc.equal(rows["table"], name))
+                for start in range(0, mine.num_rows, BATCH):
+                    yield mine.slice(start, BATCH).to_pylist()
+
+    def _copy(self, table: TablePlan, mover: Mover, policy: HandoffPolicy, rows: Sequence[Row]) -> None:
+        """Copy what is not there yet, and record each copy; the first failure stops this table."""
+        there = mover.sizes([row["uri"] for row in rows])
+        self._copied += len(there)
+        done: list[ColdFile] = []
+
+        def one(row: Row) -> ColdFile:
+            copied = mover.file(row["uri"], row[c.KIND], row[c.SIZE])
+            target = mover.move(row["uri"])
+            self._place(target, row, policy)
+            now = self.rooms.clock.now()
+            return ColdFile(
+                row["uri"], canonical(target), table.uuid, self.run_id, copied.size, copied.sha256, now
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(policy.concurrency) as pool:
+            for future in as_completed([pool.submit(one, row) for row in rows if row["uri"] not in there]):
+                try:
+                    done.append(future.result())
+                    self._copied += 1
+                except LakewardenError as error:
+                    self._fail(table.identifier, error)
+                if len(done) >= RECORDED_AT_ONCE:
+                    self.rooms.ledger.cold.add(done)
+                    done = []
+        self.rooms.ledger.cold.add(done)
+
+    def _place(self, target: str, row: Row, policy: HandoffPolicy) -> None:
+        """Class and tags of a verified copy. Metadata stays in the default class: the cold table must open at once."""
+        live = row["verdict"] == Verdict.LIVE
+        wanted = policy.class_for(live=live) if row[c.KIND] in (Kind.DATA, Kind.DELETE) else None
+        got = put_in_class(self.rooms.stores, target, wanted, dict(policy.tags))
+        if wanted and wanted != (got or "STANDARD") and wanted not in self._unheard:
+            self._unheard.add(wanted)
+            self.log.warning("the store did not take the storage class", wanted=wanted, has=got, uri=target)
+
+    def _fail(self, name: str, error: LakewardenError) -> None:
+        if name not in self._failed:
+            self.log.error("table not handed over", table=name, code=error.code, message=error.message)
+            self._failed[name] = FailedFile(name, error.code, error.message)
+
+    def _describe(self, table: TablePlan, mover: Mover) -> None:
+        """Write the cold table's metadata with these snapshots added, and only then enter them as handed over."""
+        name, directory = table.identifier, table.detail["cold"]
+        ids = tuple(int(line["snapshot_id"]) for line in table.detail["snapshots"])
+        try:
+            # Another run may hand over other snapshots of the table: neither may leave out the other's.
+            with self.rooms.leases.acquire(f"cold/{canonical(directory)}", LEASE_SECONDS):
+                metadata = self._write_metadata(table, mover, ids)
+                now = self.rooms.clock.now()
+                self.rooms.ledger.cold.add_snapshots(
+                    ColdSnapshot(table.uuid, number, name, directory, metadata, self.run_id, now) for number in ids
+                )
+        except LakewardenError as error:
+            self._fail(name, error)
+            return
+        self._handed[name] = len(ids)
+        detail = {"table": name, "snapshots": len(ids), "metadata": metadata, "class_ignored": sorted(self._unheard)}
+        self.rooms.ledger.runs.step(self.run_id, HANDED, detail)
+
+    def _write_metadata(self, table: TablePlan, mover: Mover, ids: Sequence[int]) -> str:
+        directory, stores = table.detail["cold"], self.rooms.stores
+        wanted = {line["archive"] for line in table.detail["snapshots"]}
+        sources = [
+            (archive.uri, archived(self.rooms, archive), [n for n in archive.snapshots if n in ids])
+            for archive in self.rooms.ledger.archives.of(table.uuid)
+            if archive.uri in wanted
+        ]
+        aged = [s for uri, data, numbers in sources for s in mover.relocator.aged(data, uri, numbers)[1]]
+        statistics = [canonical(uri) for snapshot in aged for uri in snapshot.statistics]
+        before = [s for s in self.rooms.ledger.cold.snapshots(table.uuid) if s.destination == directory]
+        described = MovedTable(
+            uuid=cold_uuid(directory, table.uuid),
+            snapshots=tuple(ids),
+            move=mover.move,
+            statistics=frozenset(mover.sizes(statistics)),
+            read_only=True,
+            origin={"table": table.identifier, "table-uuid": table.uuid},
+        )
+        previous = stores.get(before[-1].metadata_uri) if before else None
+        document = mover.relocator.document([data for _, data, _ in sources], previous, described)
+        version = 1 + max((_version(file.key) for file in stores.entries(f"{directory}metadata/").files), default=0)
+        while not stores.create(f"{directory}metadata/v{version}.metadata.json", document):
+            version += 1
+        written = f"{directory}metadata/v{version}.metadata.json"
+        if stores.get(written) != document:
+            raise StoreUnavailableError(f"{written} does not read as it was written; nothing was handed over")
+        stores.put(f"{directory}metadata/version-hint.text", str(version).encode())
+        return written
+
+    def _record(self) -> RunResult:
+        """Close the run with what it did."""
+        failed = tuple(self._failed.values())
+        status = RunStatus.DONE if not failed else RunStatus.PARTIAL if self._handed else RunStatus.FAILED
+        result = RunResult(
+            run_id=self.run_id,
+            plan_id=self.plan.plan_id,
+            job=self.plan.job,
+            status=status,
+            changed={"snapshots": sum(self._handed.values()), "files": self._copied},
+            failed=failed,
+        )
+        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
+        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
+        self.log.info("apply ends", status=str(result.status), **result.changed)
+        return result
+
+
+def _version(name: str) -> int:
+    found = _VERSION.match(name)
+    return int(found.group(1)) if found else 0
