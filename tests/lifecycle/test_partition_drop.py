@@ -29,9 +29,10 @@ from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
 from lakewarden.model.table import Pointer
 from lakewarden.storage.stores import Stores
 from tests.catalogs.conftest import Serve, rest_jvm, serve
+from tests.fixtures_ledger import postgres_server, postgres_url
 from tests.lifecycle.expiry_site import rows_at
 
-__all__ = ["rest_jvm", "serve"]
+__all__ = ["postgres_server", "postgres_url", "rest_jvm", "serve"]
 
 DAYS = [date(2024, 1, day) for day in (1, 2, 3)]
 KEYS = [partition_key(0, [day]) for day in DAYS]
@@ -75,14 +76,16 @@ def append(table: Table, first: int, days: list[date] = DAYS) -> None:
     table.append(pa.table({"id": ids, "day": days}))
 
 
-@pytest.fixture(params=["sqlite", "rest", "rest version 1"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "rest", "rest version 1"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param.startswith("rest"):
         starting: Serve = request.getfixturevalue("serve")
         properties = {"type": "rest", "uri": starting({"warehouse": f"file://{tmp_path}/warehouse"}).uri}
     else:
-        uri, warehouse = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse"
-        properties = {"type": "sql", "uri": uri, "warehouse": warehouse}
+        uri = f"sqlite:///{tmp_path}/catalog.db"
+        if request.param == "postgresql":
+            uri = request.getfixturevalue("postgres_url").replace("postgresql:", "postgresql+psycopg:")
+        properties = {"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/warehouse"}
     from pyiceberg.catalog import load_catalog
 
     catalog = load_catalog("lake", **properties)
