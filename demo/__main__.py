@@ -143,7 +143,7 @@ def _close(base: Path, with_paimon: bool) -> None:
         say(f".venv/bin/lakewarden audit verify --config {here}                    # the journal of every deletion")
     say(
         f"point [catalogs.…] in {here} at your own catalogs: `plan` and `doctor` only read",
-        "docs/tutorial.md goes through the same steps on a lake of your own; docs/how-to/paimon.md has Paimon's day",
+        "docs/tutorial.md goes through the same steps on a lake of your own; docs/how-to/iceberg-night.md has Iceberg's night and docs/how-to/paimon.md Paimon's day",
     )
 
 

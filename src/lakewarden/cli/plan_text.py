@@ -139,6 +139,9 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     reasons = Counter(line["reason"] for line in table.detail.get("keep", ()))
     for reason, count in reasons.most_common(SHOWN_REASONS):
         screen.line(f"  {'kept':<26}{number(count):>14}   {reason}")
+    if (before := table.detail.get("before")) and (after := table.detail.get("after")):
+        opened = f"{before['opened']:.3g} → {after['opened']:.3g} manifests"
+        screen.line(f"  {'one partition opens':<26}{opened:>14}   a gain of {table.detail['gain']:.0%}")
     if waiting := table.detail.get("waiting_for_cold_copy"):
         screen.line(f"  {'waiting':<26}{number(waiting):>14}   no verified copy in the cold tier yet")
 
