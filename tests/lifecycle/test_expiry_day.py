@@ -171,7 +171,6 @@ def test_a_day_leaves_nothing_for_orphan_cleanup(deleting_stage: Stage, expired:
     assert site.warden.audit_verify() == {"ok": True, "runs": 3, "problems": []}
 
 
-@pytest.mark.xfail(strict=True, reason="what an expired state reached counts as missing until the grace is over")
 def test_orphan_cleanup_is_not_stopped_by_what_deletion_took(deleting_stage: Stage) -> None:
     """Its grace is longer than deletion's delay, so it still knows of states whose files are gone by right."""
     stage = deleting_stage
@@ -181,7 +180,6 @@ def test_orphan_cleanup_is_not_stopped_by_what_deletion_took(deleting_stage: Sta
     assert {table.identifier: table.refusal for table in plan.plan.tables if table.refusal} == {}
 
 
-@pytest.mark.xfail(strict=True, reason="a run that goes on releases again what deletion has taken meanwhile")
 def test_a_run_that_goes_on_after_deletion_releases_nothing_twice(
     expiring_stage: Stage, expired: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:

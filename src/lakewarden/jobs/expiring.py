@@ -25,7 +25,7 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedError
+from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedError, TableMovedError
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.ports import FileOutcome, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
@@ -60,7 +60,8 @@ class Expiring:
         tables = [table for table in tables if table.identifier not in self._expired]
         self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
         self._settle_open_batches()
-        self._release([table.identifier for table in tables])
+        # What a run before released and went on with may have been deleted since.
+        self._release([table.identifier for table in tables if table.identifier not in self._begun])
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.rooms.catalogs).items()}
         in_use = in_use_since(self.rooms)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
@@ -119,7 +120,7 @@ class Expiring:
             self.rooms.ledger.pending.take_back(self.run_id, name)
             return self._failed(name, error)
         except LakewardenError as error:
-            if not touched and name not in self._begun:
+            if (not touched or isinstance(error, TableMovedError)) and name not in self._begun:
                 self.rooms.ledger.pending.take_back(self.run_id, name)
             return self._failed(name, error)
         return None

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.jobs.guards import check_frozen
@@ -41,13 +41,15 @@ class TableHands:
         """Keep the table's metadata in the state location, before anything of it goes."""
         self.check_leases()
         check_frozen(self.rooms, "no further table was expired")
+        archives = self.rooms.ledger.archives
+        if earlier := next((one for one in archives.of(self.uuid) if one.run_id == self.run_id), None):
+            # The document of the first attempt holds whatever a later one takes.
+            return archives.add(replace(earlier, snapshots=tuple(sorted({*earlier.snapshots, *snapshots}))))
         uri = f"{self.rooms.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
         packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, mtime=0)
         self.rooms.stores.put(uri, packed)
         digest = hashlib.sha256(packed).hexdigest()
-        self.rooms.ledger.archives.add(
-            Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now)
-        )
+        archives.add(Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now))
 
     def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
         """Remove metadata files of expired snapshots: announced, through the one door, recorded."""

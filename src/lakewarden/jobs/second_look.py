@@ -33,7 +33,7 @@ from lakewarden.model.table import TableState
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.names import KIND_CODES, SOFT
 from lakewarden.pipeline.wanted import Wanted, table_of
 
 MOST_LOOKS = 3
@@ -163,7 +163,7 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table
         for uri in row.get("lists", ())
     ]
     named = [
-        (numbers[row["table"]], canonical(uri), KIND_CODES[Kind.MANIFEST_LIST], c.MARK_LIVE)
+        (numbers[row["table"]], canonical(uri), KIND_CODES[Kind.MANIFEST_LIST] + SOFT, c.MARK_LIVE)
         for row in found
         for uri in row.get("lists", ())
     ]

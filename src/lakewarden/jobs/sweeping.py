@@ -29,7 +29,7 @@ from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CacheWriter
 from lakewarden.pipeline.inventory import inventory_files
-from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.names import CODES_BY_NAME, KIND_CODES, SOFT
 from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts
 from lakewarden.pipeline.probe import MOST_LIVE, Live, key_hashes
 from lakewarden.pipeline.reading import ReadTask
@@ -117,10 +117,10 @@ def _missing(sweep: Sweep, live: Live, part: PartTask, facts: pa.Table) -> int:
 
     def expected(tables: NDArray[np.int32], kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
         must: NDArray[np.bool_] = ~by_name[tables] | (whole[tables] & (kinds != data))
-        return must
+        return must & (kinds < SOFT)
 
     counts = facts.filter(pc.and_(pc.equal(facts["fact"], COUNT), pc.equal(facts["verdict"], str(Verdict.LIVE))))
-    codes = np.array([KIND_CODES[Kind(kind)] for kind in counts[c.KIND].to_pylist()], np.int8)
+    codes = np.array([CODES_BY_NAME[kind] for kind in counts[c.KIND].to_pylist()], np.int8)
     listed = counts["files"].to_numpy()[expected(counts[c.TABLE].to_numpy(), codes)].sum()
     return int(expected(live.tables, live.kinds).sum() - listed)
 

@@ -187,6 +187,10 @@ class PlanOutdatedError(PlanError):
     hint = "The lake changed in a way the plan did not know. Make a new plan."
 
 
+class TableMovedError(PlanOutdatedError):
+    """The table changed before anything of it was."""
+
+
 class FrozenError(LakewardenError):
     code = "LW-APPLY-001"
     exit_code = Exit.REFUSED

@@ -33,10 +33,14 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class ReachedFile:
-    """A file that metadata names directly: no manifest has to be opened to know it is needed."""
+    """A file that metadata names directly: no manifest has to be opened to know it is needed.
+
+    `soft` ones belong to states that are no longer current: they are kept while they are there, and may be gone.
+    """
 
     uri: str
     kind: Kind
+    soft: bool = False
 
 
 @dataclass(frozen=True, slots=True)

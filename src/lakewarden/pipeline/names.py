@@ -14,6 +14,12 @@ from lakewarden.model.verdict import Kind
 
 KINDS = tuple(Kind)
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+# Added to the code of a file that only states need which are no longer current: it is kept, and may be gone. The smaller
+# code wins where two say what a file is, so one that any current state needs is certain.
+SOFT = 64
+CODES_BY_NAME = {str(kind): code for kind, code in KIND_CODES.items()}
+CODES_BY_NAME |= {f"soft {kind}": code + SOFT for kind, code in KIND_CODES.items()}
+assert len(KINDS) <= SOFT, "a kind and its softness are one byte"
 
 
 def _spellings() -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from lakewarden.model.plan import FILES_DIR, PartFile
 from lakewarden.model.roots import BY_NAME
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.names import KIND_CODES, SOFT
 from lakewarden.pipeline.verdicts import METADATA_JSON, STREAMING, Rules, judge, live_kinds
 from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
@@ -82,7 +82,8 @@ def _split(rows: pa.Table, task: PartTask) -> tuple[pa.Table, pa.Table, pa.Table
     listed = pc.is_valid(rows[c.ROOT])
     unlisted = rows.filter(pc.and_(pc.invert(is_note), pc.invert(listed)))
     needed = pc.not_equal(pc.bit_wise_and(pc.fill_null(unlisted[c.MARK], 0), c.MARK_LIVE), 0)
-    unlisted = unlisted.filter(needed)
+    certain = pc.less(pc.fill_null(unlisted[c.KIND], 0), SOFT)
+    unlisted = unlisted.filter(pc.and_(needed, certain))
     expected = pc.or_(_under(unlisted[c.KEY], task.prefixes), _expected_by_name(unlisted, task.whole))
     return rows.filter(is_note), rows.filter(listed), unlisted.filter(expected)
 

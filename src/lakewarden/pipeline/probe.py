@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pandas.util import hash_array
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.names import KINDS, match_keys
+from lakewarden.pipeline.names import SOFT, match_keys
 from lakewarden.pipeline.parts import PartTask, judge_and_write
 from lakewarden.pipeline.reading import ReadTask, read_manifests
 
@@ -64,11 +64,11 @@ class Live:
 
     @staticmethod
     def of(hashes: Sequence[Hashes], tables: Sequence[NDArray[Any]], kinds: Sequence[NDArray[Any]]) -> Live:
-        """All of them together; a file that two tables reach counts for the first."""
+        """All of them together; a file that two tables reach counts for the first, and for one that must have it."""
         values = np.concatenate([np.empty(0, np.uint64), *hashes])
         owners = np.concatenate([np.empty(0, np.int32), *tables]).astype(np.int32)
         codes = np.concatenate([np.empty(0, np.int8), *kinds]).astype(np.int8)
-        order = np.lexsort((owners, values))
+        order = np.lexsort((owners, codes >= SOFT, values))
         values = values[order]
         first = np.concatenate([[True], values[1:] != values[:-1]]) if len(values) else np.empty(0, bool)
         return Live(values[first], owners[order][first], codes[order][first])
@@ -82,7 +82,7 @@ def hash_manifests(read: ReadTask, own: Mapping[int, tuple[str, ...]]) -> Callab
     """MANIFESTS in, REACHED out. `own` has each table's directories."""
 
     def run(batches: Batches) -> Batches:
-        for marks in read_manifests(read)(batches):
+        for marks in read_manifests(read, soft_kinds=True)(batches):
             yield from _packed(marks, own).to_batches()
 
     return run
@@ -151,6 +151,3 @@ def _places(known: Hashes, hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np
     at = np.searchsorted(known, hashes)
     at[at == len(known)] = 0
     return at, known[at] == hashes
-
-
-assert len(KINDS) < 128, "a kind is one byte"

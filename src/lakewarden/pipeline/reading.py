@@ -24,7 +24,7 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.avro.decode import Decoded, decode_files, warm_up
 from lakewarden.pipeline.cache import CacheWriter
-from lakewarden.pipeline.names import KIND_CODES, canonical_column
+from lakewarden.pipeline.names import KIND_CODES, SOFT, canonical_column
 from lakewarden.storage.stores import Stores
 
 FILES_AT_ONCE = 1024
@@ -75,8 +75,8 @@ def once(manifests: pa.Table) -> pa.Table:
     return found.select(c.MANIFESTS.names).cast(c.MANIFESTS)
 
 
-def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
-    """MANIFESTS in, MARKS out: each manifest and every live file it names."""
+def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Batches], Batches]:
+    """MANIFESTS in, MARKS out: each manifest and every live file it names; their kinds are SOFT ones if asked."""
 
     def run(batches: Batches) -> Batches:
         for rows in _chunks(batches, lambda row: row["length"] or 0):
@@ -95,6 +95,8 @@ def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
                 notes += _notes(rows, errors, "path")
                 if task.cache and not reader.by_name and (note := task.cache.manifests(rows, marks)):
                     notes.append((0, note))
+                if soft_kinds:
+                    marks[1:] = [_softened(rows, table) for table in marks[1:]]
             yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
 
     return run
@@ -282,6 +284,13 @@ def _marked(rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.
             "owner": pa.array(owner),
         }
     )
+
+
+def _softened(rows: list[Row], marks: pa.Table) -> pa.Table:
+    """What soft manifests name may be gone, and so may they."""
+    soft = pc.multiply(_take(rows, "soft", pa.bool_(), marks["owner"].to_numpy()).cast(pa.int32()), SOFT)
+    kinds = pc.add(marks[c.KIND].combine_chunks(), soft.cast(pa.int32()))
+    return marks.set_column(marks.schema.get_field_index(c.KIND), c.KIND, kinds)
 
 
 def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Table], errors: Errors) -> None:

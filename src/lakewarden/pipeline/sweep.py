@@ -21,7 +21,7 @@ from lakewarden.pipeline.cache import LIST_CACHE, MANIFEST_CACHE
 from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.inventory import inventories_table, read_inventory, read_parquet
 from lakewarden.pipeline.listing import list_shards, shards_table
-from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.names import KIND_CODES, SOFT
 from lakewarden.pipeline.parts import PartTask, judge_and_write
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.verdicts import STREAMING
@@ -71,11 +71,12 @@ def files_of(spark: SparkSession, manifests: DataFrame, read: ReadTask, cached: 
     if cached.manifests:
         manifests = manifests.persist()
         known = stored(spark, cached.manifests, MANIFEST_CACHE, read)
-        hits = manifests.select(c.TABLE, "path", "length").join(known, ["path", "length"])
-        parts.append(hits.withColumn(c.MARK, F.lit(c.MARK_LIVE)).select(*c.MARKS.names))
+        hits = manifests.select(c.TABLE, "path", "length", "soft").join(known, ["path", "length"])
+        kind = F.col(c.KIND) + F.when(F.col("soft"), SOFT).otherwise(0)
+        parts.append(hits.withColumn(c.KIND, kind).withColumn(c.MARK, F.lit(c.MARK_LIVE)).select(*c.MARKS.names))
         proven = known.where(F.col(c.KIND) == KIND_CODES[Kind.MANIFEST]).select("path", "length")
         unread = manifests.join(proven, ["path", "length"], "left_anti").select(*c.MANIFESTS.names)
-    parts.append(unread.mapInArrow(read_manifests(read), ddl(c.MARKS)))
+    parts.append(unread.mapInArrow(read_manifests(read, soft_kinds=True), ddl(c.MARKS)))
     return _union(parts)
 
 
@@ -161,7 +162,7 @@ def writer_files(spark: SparkSession, parts: Sequence[str], read: ReadTask, numb
         F.lit(0).alias("content"),
         F.lit(None).cast("string").alias(c.HOME),
     )
-    return manifests.mapInArrow(read_manifests(replace(read, cache=None)), ddl(c.MARKS))
+    return manifests.mapInArrow(read_manifests(replace(read, cache=None), soft_kinds=True), ddl(c.MARKS))
 
 
 def pending(spark: SparkSession, uris: Iterator[list[str]]) -> DataFrame:

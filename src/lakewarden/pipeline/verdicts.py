@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lakewarden.model.ports import FileNames, Heartbeat
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.names import KIND_CODES, KINDS, file_names
+from lakewarden.pipeline.names import CODES_BY_NAME, KIND_CODES, file_names
 
 STREAMING = "an uncommitted file of a streaming writer"
 METADATA_JSON = r"\.metadata\.json(\.gz)?$"
@@ -185,4 +185,6 @@ def kinds_of(relative: pa.Array, rules: Rules, table_ids: NDArray[np.int32]) -> 
 
 def live_kinds(codes: pa.Array) -> pa.Array:
     """Kind names of live rows, whose manifests said what they are."""
-    return pa.array([str(kind) for kind in KINDS]).take(pc.fill_null(codes, KIND_CODES[Kind.OTHER]))
+    known = pa.array(list(CODES_BY_NAME.values()), pa.int32())
+    at = pc.index_in(pc.fill_null(codes, KIND_CODES[Kind.OTHER]), known)
+    return pa.array(list(CODES_BY_NAME)).take(at)

@@ -13,7 +13,7 @@ from lakewarden.model.table import TableState
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.names import KIND_CODES
+from lakewarden.pipeline.names import KIND_CODES, SOFT
 
 CONTENTS = {Kind.DATA: 0, Kind.DELETE: 1, Kind.INDEX: c.CONTENT_INDEX}
 # Most catalogs have no version hint, and its name is protected anyway: as a needed file it would always be missing.
@@ -45,7 +45,7 @@ class Wanted:
                 for item in state.manifests
             ]
             named += [
-                (number, match_key(canonical(file.uri), home), KIND_CODES[file.kind], c.MARK_LIVE)
+                (number, match_key(canonical(file.uri), home), KIND_CODES[file.kind] + SOFT * file.soft, c.MARK_LIVE)
                 for file in state.files
                 if not file.uri.endswith(HINT)
             ]

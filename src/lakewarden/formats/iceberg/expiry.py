@@ -17,7 +17,7 @@ from lakewarden.formats.iceberg.metadata import snapshots_of, table_state
 from lakewarden.formats.iceberg.retention import STAGED, Retention, refs_of, retention
 from lakewarden.formats.iceberg.revision import without
 from lakewarden.formats.iceberg.versions import MovedOnError, Version, Versions, read_version
-from lakewarden.model.errors import LakewardenError, PlanOutdatedError, UnreadableMetadataError
+from lakewarden.model.errors import LakewardenError, TableMovedError, UnreadableMetadataError
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import Files
@@ -52,7 +52,7 @@ class IcebergExpirer:
         return None if found == detail["uuid"] else "it was dropped and made again"
 
     def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
-        """Expire what was planned and may still go. Raises PlanOutdatedError if the table does not hold still."""
+        """Expire what was planned and may still go. Raises TableMovedError if the table does not hold still."""
         versions = self._versions()
         table = pointer.identifier.split(".", 1)[1]
         tries = Retrying(
@@ -68,7 +68,7 @@ class IcebergExpirer:
             reason = f"the metadata of {pointer.identifier} lacks or garbles a field ({error}); nothing was touched"
             raise UnreadableMetadataError(reason) from error
         except MovedOnError as conflict:
-            raise PlanOutdatedError(
+            raise TableMovedError(
                 f"{pointer.identifier} changed {TRIES} times while its snapshots were about to expire ({conflict}); "
                 "nothing of it was changed"
             ) from conflict
@@ -76,7 +76,7 @@ class IcebergExpirer:
     def _once(self, versions: Versions, table: str, detail: Detail, hands: Hands) -> Changes:
         version = versions.current(table)
         if version.document.get("table-uuid") != detail["uuid"]:
-            raise PlanOutdatedError(f"{table} was dropped and made again; nothing of it was changed")
+            raise TableMovedError(f"{table} was dropped and made again; nothing of it was changed")
         found = _still(version, detail, hands.in_use_since)
         snapshots = set(detail["snapshots"]) & found.expired.keys()
         refs = detail["refs"].keys() & found.refs_expired.keys()

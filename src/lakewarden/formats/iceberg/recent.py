@@ -30,8 +30,8 @@ def recent_states(
                 lists[snapshot["manifest-list"]] = manifest_list(snapshot, soft=True)
         for field in ("statistics", "partition-statistics"):
             for entry in earlier.get(field) or []:
-                files[entry["statistics-path"]] = ReachedFile(str(entry["statistics-path"]), Kind.STATISTICS)
-    files.update({uri: ReachedFile(uri, Kind.MANIFEST_LIST) for uri in lists})
+                files[entry["statistics-path"]] = ReachedFile(str(entry["statistics-path"]), Kind.STATISTICS, soft=True)
+    files.update({uri: ReachedFile(uri, Kind.MANIFEST_LIST, soft=True) for uri in lists})
     return list(lists.values()), list(files.values())
 
 
