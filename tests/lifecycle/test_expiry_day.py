@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from lakewarden.jobs import applying, expiring
+from lakewarden.jobs import applying, table_run
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.run import RunResult
 from tests.apply.test_crash import Crash
@@ -208,7 +208,7 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "archived": (rooms.stores, "put"),
         "metadata": (rooms.stores, "create"),
         "swap": (rooms.expirers["lake"]._versions(), "_swap"),  # type: ignore[attr-defined]
-        "head": (expiring, "write_head"),
+        "head": (table_run, "write_head"),
         "finish": (rooms.ledger.runs, "finish"),
         "intent": (rooms.ledger.journal, "intent"),
         "delete": (applying, "delete"),

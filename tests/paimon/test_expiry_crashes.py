@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.jobs import expiring, hands
+from lakewarden.jobs import hands, table_run
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.run import RunResult
 from tests.apply.test_crash import Crash
@@ -93,7 +93,7 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "intent": (rooms.ledger.journal, "intent"),
         "delete": (hands, "delete"),
         "outcomes": (rooms.ledger.journal, "outcomes"),
-        "head": (expiring, "write_head"),
+        "head": (table_run, "write_head"),
         "finish": (rooms.ledger.runs, "finish"),
     }[name]
 

@@ -10,14 +10,13 @@ from lakewarden.jobs.fleet import load_states, pointers_of
 from lakewarden.jobs.guards import all_held, check_frozen, root_lease
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.signing import lineage
-from lakewarden.ledger.heads import write_head
+from lakewarden.jobs.table_run import TableRun
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.runs import STOPPED
-from lakewarden.logs import bind
 from lakewarden.model.errors import CommitConflictError, LakewardenError, PlanOutdatedError, SparkFailedError
-from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, PlanResult, RunResult
 from lakewarden.model.table import Pointer
 
 if TYPE_CHECKING:
@@ -27,23 +26,18 @@ TRIES = 3
 CLUSTERED = "clustered"
 
 
-class Clustering:
+class Clustering(TableRun):
     """One run of one manifest plan."""
 
     def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
-        self.rooms = rooms
-        self.plan: Plan = result.plan
-        self.run_id = run_id
-        self.lease = lease
-        self.progress = progress
-        self.log = bind(run_id=run_id, job=self.plan.job)
-        steps = [step.detail for step in rooms.ledger.runs.steps(run_id) if step.name == CLUSTERED]
+        super().__init__(rooms, result, run_id, lease, progress)
+        steps = self.steps(CLUSTERED)
         self._done: dict[tuple[str, int], int] = {(step["table"], step["spec"]): step["manifests"] for step in steps}
 
     def run(self) -> RunResult:
         """Table by table; one that cannot be changed does not stop the others."""
-        tables = [table for table in self.plan.tables if table.refusal is None and table.changes.get("manifests")]
-        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        tables = self.tables("manifests")
+        self.starts(tables)
         failed: list[FailedFile] = []
         spark = self._spark(tables) if tables else None
         for place, table in enumerate(tables, start=1):
@@ -51,12 +45,9 @@ class Clustering:
                 assert spark is not None
                 self._table(spark, table)
             except LakewardenError as error:
-                self.log.error(
-                    "manifests not rewritten", table=table.identifier, code=error.code, message=error.message
-                )
-                failed.append(FailedFile(table.identifier, error.code, error.message))
+                failed.append(self.failure(table.identifier, error))
             self.progress("rewrite manifests", place, len(tables))
-        return self._record(failed)
+        return self.closed({"manifests": sum(self._done.values())}, failed)
 
     def _spark(self, tables: Sequence[TablePlan]) -> SparkSession:
         """A session with Iceberg's runtime. Raises SparkFailedError if there is none; the same apply goes on when there is."""
@@ -75,11 +66,7 @@ class Clustering:
         """Every spec of one table that the plan names."""
         name = table.identifier
         with ExitStack() as stack:
-            leases = [
-                stack.enter_context(root_lease(self.rooms, root.prefix))
-                for root in self.plan.roots
-                if name in root.tables
-            ]
+            leases = [stack.enter_context(root_lease(self.rooms, prefix)) for prefix in self.roots_of(name)]
             found = pointers_of(self.rooms.catalogs).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
@@ -122,22 +109,6 @@ class Clustering:
                     raise
                 self.log.info("rewriting again", table=table.identifier, spec=spec, attempt=attempt)
         raise AssertionError("unreachable")
-
-    def _record(self, failed: Sequence[FailedFile]) -> RunResult:
-        rewritten = sum(self._done.values())
-        status = RunStatus.DONE if not failed else RunStatus.PARTIAL if self._done else RunStatus.FAILED
-        result = RunResult(
-            run_id=self.run_id,
-            plan_id=self.plan.plan_id,
-            job=self.plan.job,
-            status=status,
-            changed={"manifests": rewritten},
-            failed=tuple(failed),
-        )
-        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
-        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
-        self.log.info("apply ends", status=str(result.status), manifests=rewritten)
-        return result
 
 
 def _specs(table: TablePlan) -> Iterator[int]:

@@ -13,15 +13,14 @@ from lakewarden.jobs.guards import check_frozen, root_lease
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.signing import lineage
 from lakewarden.jobs.sweeping import read_task
-from lakewarden.ledger.heads import write_head
+from lakewarden.jobs.table_run import TableRun
 from lakewarden.ledger.lease import Lease
-from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.partitions import Drop
-from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.ports import Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, PlanResult, RunResult
 from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.partitions import by_table, partitions_here
 from lakewarden.pipeline.reading import note_refusal
@@ -30,32 +29,26 @@ from lakewarden.pipeline.wanted import Wanted
 DROPPED = "dropped"
 
 
-class Dropping:
+class Dropping(TableRun):
     """One run of one partition plan."""
 
     def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
-        self.rooms = rooms
-        self.plan: Plan = result.plan
-        self.run_id = run_id
-        self.lease = lease
-        self.progress = progress
-        self.log = bind(run_id=run_id, job=self.plan.job)
-        steps = [step.detail for step in rooms.ledger.runs.steps(run_id) if step.name == DROPPED]
+        super().__init__(rooms, result, run_id, lease, progress)
+        steps = self.steps(DROPPED)
         self._done: dict[tuple[str, int], int] = {(step["table"], step["batch"]): step["partitions"] for step in steps}
 
     def run(self) -> RunResult:
         """Table by table; one that cannot be changed does not stop the others."""
-        tables = [table for table in self.plan.tables if table.refusal is None and table.changes.get("partitions")]
-        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        tables = self.tables("partitions")
+        self.starts(tables)
         failed: list[FailedFile] = []
         for place, table in enumerate(tables, start=1):
             try:
                 failed += self._table(table)
             except LakewardenError as error:
-                self.log.error("partitions not dropped", table=table.identifier, code=error.code, message=error.message)
-                failed.append(FailedFile(table.identifier, error.code, error.message))
+                failed.append(self.failure(table.identifier, error))
             self.progress("drop partitions", place, len(tables))
-        return self._record(failed)
+        return self.closed({"partitions": sum(self._done.values())}, failed)
 
     def _table(self, table: TablePlan) -> Iterator[FailedFile]:
         """Every batch of one table. Partitions that changed since the plan are left alone and named."""
@@ -128,22 +121,6 @@ class Dropping:
             and now.get(line["partition"], (0, None))[0] > 0
             and now[line["partition"]] != (line["files"], line["newest_ms"])
         )
-
-    def _record(self, failed: Sequence[FailedFile]) -> RunResult:
-        dropped = sum(self._done.values())
-        status = RunStatus.DONE if not failed else RunStatus.PARTIAL if dropped else RunStatus.FAILED
-        result = RunResult(
-            run_id=self.run_id,
-            plan_id=self.plan.plan_id,
-            job=self.plan.job,
-            status=status,
-            changed={"partitions": dropped},
-            failed=tuple(failed),
-        )
-        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
-        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
-        self.log.info("apply ends", status=str(result.status), partitions=dropped)
-        return result
 
 
 def _batches(table: TablePlan) -> Iterator[list[Mapping[str, Any]]]:

@@ -22,13 +22,12 @@ from lakewarden.jobs.hands import TableHands
 from lakewarden.jobs.in_use import in_use_since
 from lakewarden.jobs.planfiles import of_tables, rows_of
 from lakewarden.jobs.rooms import Rooms
-from lakewarden.ledger.heads import write_head
+from lakewarden.jobs.table_run import TableRun
 from lakewarden.ledger.lease import Lease
-from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedError, TableMovedError
-from lakewarden.model.plan import Plan, TablePlan, Tally
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import FileOutcome, Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, PlanResult, RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
 
@@ -36,29 +35,19 @@ TABLES_AT_ONCE = 8
 BEGUN, EXPIRED = "begun", "expired"
 
 
-class Expiring:
+class Expiring(TableRun):
     """One run of one expiry plan."""
 
     def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
-        self.rooms = rooms
-        self.result = result
-        self.plan: Plan = result.plan
-        self.run_id = run_id
-        self.lease = lease
-        self.progress = progress
-        self.log = bind(run_id=run_id, job=self.plan.job)
+        super().__init__(rooms, result, run_id, lease, progress)
         self._turn = threading.Lock()
-        steps = rooms.ledger.runs.steps(run_id)
-        self._begun = {step.detail["table"] for step in steps if step.name == BEGUN}
-        self._expired: dict[str, dict[str, int]] = {
-            step.detail["table"]: step.detail["changes"] for step in steps if step.name == EXPIRED
-        }
+        self._begun = {step["table"] for step in self.steps(BEGUN)}
+        self._expired: dict[str, dict[str, int]] = {step["table"]: step["changes"] for step in self.steps(EXPIRED)}
 
     def run(self) -> RunResult:
         """Every table, side by side; one that cannot be expired does not stop the others."""
-        tables = [table for table in self.plan.tables if table.refusal is None and any(table.changes.values())]
-        tables = [table for table in tables if table.identifier not in self._expired]
-        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        tables = [table for table in self.tables() if table.identifier not in self._expired]
+        self.starts(tables)
         self._settle_open_batches()
         # What a run before released and went on with may have been deleted since.
         self._release([table.identifier for table in tables if table.identifier not in self._begun])
@@ -67,7 +56,11 @@ class Expiring:
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
             answers = pool.map(lambda table: self._expire(table, pointers, in_use), tables)
             failed = [why for why in answers if why is not None]
-        return self._record(failed)
+        released = self.plan.totals()["verdicts"].get(Verdict.PENDING, {"files": 0})["files"]
+        changed = Counter({"snapshots": 0})
+        for changes in self._expired.values():
+            changed.update(changes)
+        return self.closed(changed, failed, {str(Verdict.PENDING): released})
 
     def _release(self, names: Sequence[str]) -> None:
         """Enter what the plan releases. The commit comes later, so nothing is ever released and unknown."""
@@ -85,7 +78,7 @@ class Expiring:
         try:
             with ExitStack() as stack:
                 check_frozen(self.rooms, "no further table was expired")
-                leases = [stack.enter_context(root_lease(self.rooms, prefix)) for prefix in self._roots_of(name)]
+                leases = [stack.enter_context(root_lease(self.rooms, prefix)) for prefix in self.roots_of(name)]
                 pointer = pointers.get(name)
                 if pointer is None:
                     raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
@@ -102,7 +95,7 @@ class Expiring:
                     plan_id=self.plan.plan_id,
                     table=name,
                     uuid=table.uuid,
-                    roots=self._roots_of(name),
+                    roots=self.roots_of(name),
                     began=began,
                     check_leases=partial(all_held, [self.lease, *leases]),
                     turn=self._turn,
@@ -118,16 +111,12 @@ class Expiring:
         except LostRefError as error:
             # Somebody's ref is gone and may be made again: its files must not go meanwhile.
             self.rooms.ledger.pending.take_back(self.run_id, name)
-            return self._failed(name, error)
+            return self.failure(name, error)
         except LakewardenError as error:
             if (not touched or isinstance(error, TableMovedError)) and name not in self._begun:
                 self.rooms.ledger.pending.take_back(self.run_id, name)
-            return self._failed(name, error)
+            return self.failure(name, error)
         return None
-
-    def _failed(self, table: str, error: LakewardenError) -> FailedFile:
-        self.log.error("table not expired", table=table, code=error.code, message=error.message)
-        return FailedFile(table, error.code, error.message)
 
     def _settle_open_batches(self) -> None:
         """What a crashed run announced and did not record. What is still there is removed when its table is expired."""
@@ -139,33 +128,3 @@ class Expiring:
                 for file in batch.files
             ]
             self.rooms.ledger.journal.outcomes(self.run_id, batch.batch_no, outcomes)
-
-    def _roots_of(self, name: str) -> list[str]:
-        return sorted(root.prefix for root in self.plan.roots if name in root.tables)
-
-    def _record(self, failed: Sequence[FailedFile]) -> RunResult:
-        """Close the run with what it did."""
-        released = self.plan.totals()["verdicts"].get(Verdict.PENDING, {"files": 0})["files"]
-        changed = Counter({"snapshots": 0})
-        for changes in self._expired.values():
-            changed.update(changes)
-        result = RunResult(
-            run_id=self.run_id,
-            plan_id=self.plan.plan_id,
-            job=self.plan.job,
-            status=_status(failed, self._expired),
-            changed=changed,
-            deleted=Tally(),
-            kept={str(Verdict.PENDING): released},
-            failed=tuple(failed),
-        )
-        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
-        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
-        self.log.info("apply ends", status=str(result.status), snapshots=result.changed["snapshots"])
-        return result
-
-
-def _status(failed: Sequence[FailedFile], expired: Mapping[str, object]) -> RunStatus:
-    if not failed:
-        return RunStatus.DONE
-    return RunStatus.PARTIAL if expired else RunStatus.FAILED

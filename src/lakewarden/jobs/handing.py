@@ -21,14 +21,13 @@ from lakewarden.jobs.moving import PHASES, Mover
 from lakewarden.jobs.planfiles import of_tables, rows_of
 from lakewarden.jobs.purging import LEASE_SECONDS
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.table_run import TableRun
 from lakewarden.ledger.cold import ColdFile, ColdSnapshot
-from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
-from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, StoreUnavailableError
-from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, PlanResult, RunResult
 from lakewarden.model.tiers import HandoffPolicy, Move, MovedTable, cold_uuid
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
@@ -42,28 +41,20 @@ _VERSION = re.compile(r"^v(\d+)\.metadata\.json$")
 Row = Mapping[str, Any]
 
 
-class Handing:
+class Handing(TableRun):
     """One run of one handover plan."""
 
     def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
-        self.rooms = rooms
-        self.result = result
-        self.plan: Plan = result.plan
-        self.run_id = run_id
-        self.lease = lease
-        self.progress = progress
-        self.log = bind(run_id=run_id, job=self.plan.job)
-        steps = [step.detail for step in rooms.ledger.runs.steps(run_id) if step.name == HANDED]
-        self._handed: dict[str, int] = {step["table"]: step["snapshots"] for step in steps}
+        super().__init__(rooms, result, run_id, lease, progress)
+        self._handed: dict[str, int] = {step["table"]: step["snapshots"] for step in self.steps(HANDED)}
         self._failed: dict[str, FailedFile] = {}
         self._unheard: set[str] = set()
         self._copied = 0
 
     def run(self) -> RunResult:
         """Files first, then the metadata that names them; a table that cannot be copied does not stop the others."""
-        tables = [table for table in self.plan.tables if table.refusal is None and table.changes.get("snapshots")]
-        tables = [table for table in tables if table.identifier not in self._handed]
-        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        tables = [table for table in self.tables("snapshots") if table.identifier not in self._handed]
+        self.starts(tables)
         policies = {table.identifier: HandoffPolicy.of(table.policy) for table in tables}
         bandwidth = Bandwidth.strictest((p.megabytes_per_second for p in policies.values()), self.rooms.clock)
         movers = {table.identifier: self._mover(table, bandwidth) for table in tables}
@@ -79,7 +70,8 @@ class Handing:
         for table in tables:
             if table.identifier not in self._failed:
                 self._describe(table, movers[table.identifier])
-        return self._record()
+        changed = {"snapshots": sum(self._handed.values()), "files": self._copied}
+        return self.closed(changed, list(self._failed.values()))
 
     def _mover(self, table: TablePlan, bandwidth: Bandwidth) -> Mover:
         relocator = self.rooms.relocators[table.identifier.split(".", 1)[0]]
@@ -190,23 +182,6 @@ class Handing:
             raise StoreUnavailableError(f"{written} does not read as it was written; nothing was handed over")
         stores.put(f"{directory}metadata/version-hint.text", str(version).encode())
         return written
-
-    def _record(self) -> RunResult:
-        """Close the run with what it did."""
-        failed = tuple(self._failed.values())
-        status = RunStatus.DONE if not failed else RunStatus.PARTIAL if self._handed else RunStatus.FAILED
-        result = RunResult(
-            run_id=self.run_id,
-            plan_id=self.plan.plan_id,
-            job=self.plan.job,
-            status=status,
-            changed={"snapshots": sum(self._handed.values()), "files": self._copied},
-            failed=failed,
-        )
-        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
-        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
-        self.log.info("apply ends", status=str(result.status), **result.changed)
-        return result
 
 
 def _version(name: str) -> int:

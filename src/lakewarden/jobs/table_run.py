@@ -1,0 +1,67 @@
+"""What runs of the jobs have in common that change tables and delete no listed file: who they are, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakewarden.jobs.rooms import Rooms
+from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.lease import Lease
+from lakewarden.logs import bind
+from lakewarden.model.errors import LakewardenError
+from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+
+
+class TableRun:
+    """One run of one plan. A table that cannot be changed does not stop the others."""
+
+    def __init__(self, rooms: Rooms, result: PlanResult, run_id: str, lease: Lease, progress: Progress) -> None:
+        self.rooms = rooms
+        self.result = result
+        self.plan: Plan = result.plan
+        self.run_id = run_id
+        self.lease = lease
+        self.progress = progress
+        self.log = bind(run_id=run_id, job=self.plan.job)
+
+    def steps(self, name: str) -> list[Mapping[str, Any]]:
+        """What this run has recorded under a name, before a crash perhaps."""
+        return [step.detail for step in self.rooms.ledger.runs.steps(self.run_id) if step.name == name]
+
+    def tables(self, kind: str | None = None) -> list[TablePlan]:
+        """The tables that the plan changes, or of which it changes one kind of thing."""
+        planned = [table for table in self.plan.tables if table.refusal is None]
+        return [table for table in planned if (table.changes.get(kind) if kind else any(table.changes.values()))]
+
+    def starts(self, tables: Sequence[TablePlan]) -> None:
+        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+
+    def roots_of(self, name: str) -> list[str]:
+        return sorted(root.prefix for root in self.plan.roots if name in root.tables)
+
+    def failure(self, table: str, error: LakewardenError) -> FailedFile:
+        """A table that was left as it is, told and recorded."""
+        self.log.error("table not changed", table=table, code=error.code, message=error.message)
+        return FailedFile(table, error.code, error.message)
+
+    def closed(
+        self, changed: Mapping[str, int], failed: Sequence[FailedFile], kept: Mapping[str, int] | None = None
+    ) -> RunResult:
+        """Close the run with what it did, after the journal's head is kept outside the database."""
+        partly = RunStatus.PARTIAL if any(changed.values()) else RunStatus.FAILED
+        result = RunResult(
+            run_id=self.run_id,
+            plan_id=self.plan.plan_id,
+            job=self.plan.job,
+            status=partly if failed else RunStatus.DONE,
+            changed=dict(changed),
+            kept=dict(kept or {}),
+            failed=tuple(failed),
+        )
+        write_head(self.rooms.stores, self.rooms.state, self.run_id, self.rooms.ledger.journal.head(self.run_id))
+        self.rooms.ledger.runs.finish(self.run_id, result.status, result.as_json())
+        self.log.info("apply ends", status=str(result.status), **result.changed)
+        return result
