@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, UnsafeGraceError
-from lakewarden.model.policy import Job, job_named
+from lakewarden.model.policy import RUNNABLE_JOBS, Job, job_named
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 
@@ -206,12 +206,22 @@ class Warden:
 
         return tables(self._rooms)
 
-    def policy(self, identifier: str) -> Mapping[str, tuple[Any, str]]:
+    def policy(self, identifier: str, job: str = Job.ORPHAN_CLEANUP) -> Mapping[str, tuple[Any, str]]:
+        """One job's values in effect for a table, each with the place that set it."""
+        return self.policies(identifier)[job_named(job)]
+
+    def policies(self, identifier: str) -> Mapping[str, Mapping[str, tuple[Any, str]]]:
+        """The same for every job."""
         from lakewarden.jobs.reporting import find_table
 
         state = find_table(self._rooms, identifier)
-        found = self._settings.policy_for(Job.ORPHAN_CLEANUP, identifier, state.properties, uuid=state.uuid)
-        return {key: (item.value, item.source) for key, item in found.provenance.items()}
+        found = {
+            job: self._settings.policy_for(job, identifier, state.properties, uuid=state.uuid) for job in RUNNABLE_JOBS
+        }
+        return {
+            str(job): {key: (item.value, item.source) for key, item in policy.provenance.items()}
+            for job, policy in found.items()
+        }
 
     def doctor(self) -> dict[str, Any]:
         from lakewarden.jobs.doctor import examine

@@ -124,7 +124,10 @@ class FakeWarden:
         return [{"identifier": "prod.a.t", **common, "status": "ok", "refusal": None},
                 {"identifier": "prod.a.bad", **common, "status": "refused", "refusal": refused}]  # fmt: skip
 
-    def policy(self, identifier: str) -> dict[str, tuple[Any, str]]:
+    def policies(self, identifier: str) -> dict[str, dict[str, tuple[Any, str]]]:
+        return {"orphan-cleanup": self._policy(), "snapshot-expiry": {"retain_min": (3, "default")}}
+
+    def _policy(self) -> dict[str, tuple[Any, str]]:
         return {
             "dry_run": (True, "default"),
             "delete_mode": ("remove", "x.toml [orphan_cleanup]"),

@@ -63,7 +63,8 @@ def test_tables_and_policy(config: Path, capsys: pytest.CaptureFixture[str]) -> 
     tables = asked(capsys, config, "tables")
     assert ["tables", *tables["tables"][0]] == shape_in("tables", '"tables"')
     policy = asked(capsys, config, "policy", "lake.sales.orders")
-    assert [*policy, *policy["policy"]["batch_size"]] == shape_in("policy", '"table"')
+    assert {*policy, *policy["policy"]["batch_size"]} == set(shape_in("policy", '"table"'))
+    assert policy["jobs"]["orphan-cleanup"] == policy["policy"]
 
 
 def test_freeze_abandon_leases_and_audit(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

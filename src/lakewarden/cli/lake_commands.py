@@ -10,6 +10,7 @@ from lakewarden.cli import facade
 from lakewarden.cli.options import Config, Output, OutputForm, Verbose
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import Exit
+from lakewarden.model.policy import Job
 from lakewarden.model.redaction import redact
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file's address.")]
@@ -41,16 +42,25 @@ def policy(
     verbose: Verbose = False,
 ) -> int:
     """Show the values in effect for one table, and who set each."""
-    found = facade.open_facade(config, verbose).policy(table)
-    shown = {key: (redact(value, key), source) for key, (value, source) in found.items()}
+    found = facade.open_facade(config, verbose).policies(table)
+    shown = {
+        job: {key: (redact(value, key), source) for key, (value, source) in values.items()}
+        for job, values in found.items()
+    }
     screen = Screen()
     if output is Output.JSON:
-        values = {key: {"value": value, "source": source} for key, (value, source) in shown.items()}
-        screen.document({"table": table, "policy": values})
-    else:
-        screen.grid(
-            ("setting", "value", "set by"), [(key, _toml(value), source) for key, (value, source) in shown.items()]
-        )
+        jobs = {
+            job: {key: {"value": value, "source": source} for key, (value, source) in values.items()}
+            for job, values in shown.items()
+        }
+        screen.document({"table": table, "policy": jobs[Job.ORPHAN_CLEANUP], "jobs": jobs})
+        return Exit.DONE
+    for place, (job, values) in enumerate(shown.items()):
+        if place:
+            screen.line()
+        screen.line(job, style="bold")
+        rows = [(key, _toml(value), source) for key, (value, source) in values.items()]
+        screen.grid(("setting", "value", "set by"), rows)
     return Exit.DONE
 
 
