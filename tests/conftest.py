@@ -1,3 +1,26 @@
 """Fixtures that every test may ask for."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
 pytest_plugins = ["tests.fixtures_spark", "tests.fixtures_storage"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _time_passes_for_stores_too() -> Iterator[None]:
+    """Nobody waits a day for a test: a clock that says how much time has passed says it for the stores as well."""
+    from lakewarden.jobs import store_clock
+
+    real = store_clock.skew
+
+    def skew(stores: Any, place: str, worker: str, clock: Any) -> timedelta:
+        return real(stores, place, worker, clock) + getattr(clock, "passed", timedelta())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store_clock, "skew", skew)
+        yield

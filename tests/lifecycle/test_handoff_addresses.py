@@ -325,6 +325,13 @@ def test_a_cold_document_has_only_what_was_handed_over() -> None:
     assert "s3://hot" not in json.dumps(made)
 
 
+def test_a_document_that_is_written_again_is_the_same() -> None:
+    """A run may die when it has written the metadata and the ledger does not know."""
+    first = moved_document([document(1, 2, 3)], None, moved_table(1, 2))
+    made = moved_document([document(3, 4, 5)], first, moved_table(3, 4))
+    assert moved_document([document(3, 4, 5)], made, moved_table(3, 4)) == made
+
+
 def test_the_log_ends_at_a_gap() -> None:
     """Snapshot 3 stayed in the hot table: as of its time, the cold one must not answer with 2."""
     assert log_of(moved_document([document(1, 2, 3, 4, 5)], None, moved_table(1, 2, 4))) == [4]

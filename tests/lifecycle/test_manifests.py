@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table.update import SetSnapshotRefUpdate
 
+from lakewarden.formats.iceberg import manifest_rewriter
 from lakewarden.model.errors import SparkFailedError
 from lakewarden.model.manifests import ManifestLine, ManifestPolicy, Range, survey_of
 from lakewarden.model.run import RunResult
+from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewriting import manifests as rewriting
+from lakewarden.storage.stores import Stores
 from tests.catalogs.conftest import Serve, rest_jvm, serve
 from tests.fixtures_spark import add_sqlite_catalog
 from tests.fixtures_storage import Seaweed
@@ -257,6 +261,32 @@ def test_on_an_s3_server(spark: SparkSession, bucket: Bucket, seaweed: Seaweed, 
         table.append(pa.table({"id": pa.array([99], pa.int64()), "part": ["1"]}))
         assert site.run("partition-expiry").changed == {"partitions": 1}
         assert rows_at(catalog.load_table("t.parts")) == rows
+
+
+def test_a_commit_that_was_rolled_back_is_not_taken_for_made(tmp_path: Path) -> None:
+    """It is still in the table's list; main goes another way."""
+    with Site.on_sqlite(tmp_path) as site:
+        catalog = site.catalog()
+        catalog.create_namespace("t")
+        table = write_table(catalog, "t.parts", appends=1)  # type: ignore[arg-type]
+        row = pa.table({"id": pa.array([99], pa.int64()), "part": ["z"]})
+        table.append(row, snapshot_properties={"lakewarden.commit": "kept"})
+        kept = table.metadata.current_snapshot_id
+        assert kept is not None
+        table.append(row, snapshot_properties={"lakewarden.commit": "undone"})
+        rewriter = manifest_rewriter("lake", site.catalogs["lake"], Stores({}))
+
+        def commits() -> dict[str, int]:
+            pointer = Pointer("lake.t.parts", table.metadata_location)
+            found = rewriter.open(pointer, str(table.metadata.table_uuid)).commits
+            return {name: made["snapshot"] for name, made in found.items()}
+
+        assert commits() == {"kept": kept, "undone": table.metadata.current_snapshot_id}
+        update = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": kept}
+        catalog.commit_table(table, (), (SetSnapshotRefUpdate.model_validate(update),))
+        table = catalog.load_table("t.parts")
+        table.append(row)
+        assert commits() == {"kept": kept}
 
 
 def test_without_icebergs_runtime_the_setting_to_add_is_named() -> None:

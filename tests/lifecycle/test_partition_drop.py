@@ -122,6 +122,30 @@ def test_a_drop_is_made_once(place: Place) -> None:
     assert place.days() == [1, 2, 3, 3, 3]
 
 
+def test_a_drop_that_was_rolled_back_is_judged_anew(sqlite: Place) -> None:
+    """Our commit is still in the table's list, and its rows are back."""
+    before, seen = sqlite.table.metadata.current_snapshot_id, expected(sqlite)
+    assert before is not None
+    first = sqlite.drop(KEYS[0], KEYS[1], expected=seen)
+    roll_back(sqlite, before)
+    assert sqlite.days() == [1, 1, 2, 2, 3, 3]
+    append(sqlite.table, 50, [DAYS[1]])
+    second = sqlite.drop(KEYS[0], KEYS[1], expected=seen)
+    assert first is not None
+    assert second is not None
+    assert second["snapshot"] != first["snapshot"]
+    assert (second["partitions"], second["kept"]) == (1, [KEYS[1].hex()])
+    assert sqlite.days() == [2, 2, 2, 3, 3]
+    # Of two commits under one id, the one in main is ours; a writer after it does not hide it.
+    append(sqlite.table, 60, [DAYS[2]])
+    assert (sqlite.drop(KEYS[0], KEYS[1], expected=seen) or {})["snapshot"] == second["snapshot"]
+
+
+def roll_back(place: Place, snapshot: int) -> None:
+    update = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot}
+    place.catalog.commit_table(place.table, (), (SetSnapshotRefUpdate.model_validate(update),))
+
+
 def test_branches_and_how_long_main_keeps_snapshots_stay(place: Place) -> None:
     table = place.table
     table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "kept").commit()  # type: ignore[union-attr]

@@ -102,7 +102,7 @@ class Site:
 
     def later(self, hours: float) -> None:
         """Let time pass for the deployment."""
-        self.clock.by += timedelta(hours=hours)
+        self.clock.passed += timedelta(hours=hours)
 
     def pending(self) -> set[Path]:
         """The files that expiry released and nobody has deleted yet."""

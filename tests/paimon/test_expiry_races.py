@@ -162,14 +162,14 @@ def test_the_record_is_whole_and_nothing_is_left_to_lose(day: Day) -> None:
 
 
 def test_files_that_are_needed_again_stay_known_until_they_are_free(day: Day) -> None:
-    """The tag that brought them back is deleted: they go with the next deletion, not by orphan cleanup's longer way."""
+    """The tag that brought them back is deleted: they wait their delay again, and go with the next deletion."""
     scene = day.scenes["tagged"]
     kept = {path for path in day.site.pending() if path.is_relative_to(scene.location)}
     assert kept
     scene.story.delete_tag("mine")
-    day.site.later(2)
+    day.site.later(4)
     day.site.run(DELETION, name_of(scene.history, "tagged"))
-    day.site.later(-2)
+    day.site.later(-4)
     assert not any(path.exists() for path in kept)
     assert not {path for path in day.site.pending() if path.is_relative_to(scene.location)}
     scene.check()

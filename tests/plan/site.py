@@ -28,13 +28,17 @@ WEEKS = timedelta(days=30)
 
 
 class TurnedClock(SystemClock):
-    """The machine's clock, turned by as much as a test says: the fault of a wrong clock, or the passing of days."""
+    """The machine's clock, turned `by` as much as a test says: the fault of a wrong clock.
+
+    What has `passed` has passed for the stores too (tests/conftest.py): that is no fault, only later.
+    """
 
     def __init__(self, by: timedelta = timedelta()) -> None:
         self.by = by
+        self.passed = timedelta()
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + self.by
+        return datetime.now(UTC) + self.by + self.passed
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,14 @@ def test_overrides_apply_in_file_order_not_by_length(load: Any) -> None:
     assert policy(load(text)).values["batch_size"] == 2
 
 
+def test_a_table_is_also_matched_by_its_own_name_whatever_a_glob_makes_of_it(load: Any) -> None:
+    settings = load(override("prod.acme.t[1]", "batch_size = 7"))
+    names = ("prod.acme.t[1]", "prod.acme.t1", "prod.acme.t[2]")
+    found = [settings.policy_for("orphan-cleanup", name, {}) for name in names]
+    default = policy(load()).values["batch_size"]
+    assert [one.values["batch_size"] for one in found] == [7, 7, default]
+
+
 @pytest.mark.parametrize(
     ("section", "narrow", "table", "effect"),
     [

@@ -143,7 +143,8 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
         opened = f"{before['opened']:.3g} → {after['opened']:.3g} manifests"
         screen.line(f"  {'one partition opens':<26}{opened:>14}   a gain of {table.detail['gain']:.0%}")
     if waiting := table.detail.get("waiting_for_cold_copy"):
-        screen.line(f"  {'waiting':<26}{number(waiting):>14}   no verified copy in the cold tier yet")
+        why = table.detail.get("cold_copy_blocked") or "no verified copy in the cold tier yet"
+        screen.line(f"  {'waiting':<26}{number(waiting):>14}   {why}")
 
 
 def _words(plan: Plan) -> Words:

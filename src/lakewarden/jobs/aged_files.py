@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.jobs.aging import AgedOut
+from lakewarden.jobs.cold_place import taken
 from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import read_task, spark_failure
-from lakewarden.model.errors import LakewardenError, Refusal
+from lakewarden.model.errors import LakewardenError, Refusal, UnreadableMetadataError
 from lakewarden.model.plan import PartFile, Tally, add_tallies
 from lakewarden.model.tiers import AgedSnapshot
 from lakewarden.model.uri import canonical
@@ -36,7 +37,18 @@ LOOKS = 10
 
 NAMED = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string()), (c.KIND, pa.int32())])
 OWNERS = pa.schema([("number", pa.int32()), (c.TABLE, pa.int32())])
-KNOWN_ROWS = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string())])
+KNOWN_ROWS = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string()), ("known", pa.int64())])
+
+
+def _gone(uri: str) -> Refusal:
+    why = f"{uri} is gone, and which of its expired snapshots need it is not known; nothing of it is handed over"
+    return UnreadableMetadataError(why).refusal()
+
+
+_TOO_MANY = UnreadableMetadataError(
+    f"so many files of its expired snapshots are gone that {LOOKS} looks did not find them all; "
+    "nothing of it is handed over"
+).refusal()
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,9 @@ class Survey:
                     break
                 for number, gone in missing.items():
                     lost.setdefault(number, {}).update(gone)
+            else:
+                # The last look still found holes: what it counted is not whole, and more may be missing.
+                found = replace(found, refusals={**dict.fromkeys(missing, _TOO_MANY), **found.refusals})
         except LakewardenError:
             raise
         except Exception as error:
@@ -98,7 +113,7 @@ class Survey:
         relations = self._relations(holders, manifests)
         moves = {number: aged.move for number, aged in self.waiting.items()}
         names = {number: self.fleet.states[number].identifier for number in self.waiting}
-        task = LookTask(self.rooms.stores, names, moves, self.directory)
+        task = LookTask(self.rooms.stores, names, moves, self.directory, self._taken)
         few = (pc.sum(manifests.once["rows"]).as_py() or 0) <= FEW_ENTRIES and manifests.once.num_rows <= 4 * FEW_LISTS
         marks: Any
         if few:
@@ -115,6 +130,8 @@ class Survey:
         refusals |= {json.loads(f["text"][1:])["table"]: note_refusal(f["text"]) for f in facts if f["fact"] == NOTE}
         gone = [(fact[c.TABLE], fact["text"]) for fact in facts if fact["fact"] == MISSING]
         missing = self._snapshots_with(gone, holders, manifests, marks, few=few) if gone else {}
+        # A file that is gone and whose snapshots are not found would leave a hole that nobody knows of.
+        refusals = {**{number: _gone(uri) for number, uri in gone if number not in missing}, **refusals}
         if not few:
             marks.unpersist()
         return _counted(facts, refusals), missing
@@ -176,16 +193,26 @@ class Survey:
             live=pa.array(live, pa.int32()),
             named=table_of(named, NAMED),
             live_keys=pa.array([canonical(uri) for uri in reached], pa.string()),
-            known=table_of(list(self._known()), KNOWN_ROWS),
+            known=self._known,
             in_doubt=self.in_doubt,
         )
 
-    def _known(self) -> Iterator[tuple[int, str]]:
-        for number, aged in self.waiting.items():
-            for page in self.rooms.ledger.cold.of(self.fleet.states[number].uuid):
-                for file in page:
-                    if canonical(aged.move(file.uri)) == file.cold_uri:
-                        yield number, file.uri
+    @cached_property
+    def _taken(self) -> dict[int, dict[str, str]]:
+        uuids = {number: self.fleet.states[number].uuid for number in self.waiting}
+        return {n: taken(self.rooms.ledger, uuids[n], aged.move) for n, aged in self.waiting.items()}
+
+    @cached_property
+    def _known(self) -> pa.Table:
+        """KNOWN_ROWS: the copies that the ledger has at the addresses where these tables' files go."""
+        rows = [
+            (number, file.uri, file.size)
+            for number, aged in self.waiting.items()
+            for page in self.rooms.ledger.cold.of(self.fleet.states[number].uuid)
+            for file in page
+            if canonical(aged.move(file.uri)) == file.cold_uri
+        ]
+        return table_of(rows, KNOWN_ROWS)
 
     def _refusals(
         self, holders: Sequence[tuple[int, AgedSnapshot]], manifests: Manifests, notes: Sequence[str]

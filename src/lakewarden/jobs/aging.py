@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakewarden.jobs.cold_place import cold_place
 from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.archives import Archive
@@ -20,6 +21,8 @@ from lakewarden.model.table import TableState
 from lakewarden.model.tiers import AgedSnapshot, HandoffPolicy, Move, cold_directory, cold_uuid
 from lakewarden.model.uri import FileUri
 from lakewarden.storage.copying import classes_of
+
+NOTHING_WAITS = "no snapshot has expired since the last handover"
 
 
 @dataclass(frozen=True)
@@ -51,25 +54,32 @@ def aged_out(rooms: Rooms, state: TableState, policy: HandoffPolicy, fleet: Flee
     directory = cold[-1].destination if cold else cold_directory(policy.destination, state.identifier, state.uuid)
     if (wrong := misplaced(rooms, policy, directory, fleet, cold_uuid(directory, state.uuid))) is not None:
         return ConfigError(f"{wrong}; nothing of {state.identifier} was copied").refusal()
-    handed = {snapshot.snapshot_id for snapshot in cold}
     # An archive is kept before the commit: what the table still has was not expired after all.
-    waiting = {
+    expired = {
         number: archive
         for archive in rooms.ledger.archives.of(state.uuid)
         for number in archive.snapshots
-        if number not in handed and number not in state.snapshot_ids
+        if number not in state.snapshot_ids
     }
-    if not waiting:
-        return "no snapshot has expired since the last handover"
+    if not expired:
+        return NOTHING_WAITS
     snapshots: list[AgedSnapshot] = []
     location = state.location
     try:
+        place = cold_place(rooms.stores, rooms.ledger, relocator, state.uuid, directory)
+        # The ledger's word is not enough: somebody may have emptied the cold place.
+        handed = {s.snapshot_id for s in cold if s.destination != directory or s.snapshot_id in place.snapshots}
+        waiting = {number: archive for number, archive in expired.items() if number not in handed}
+        if not waiting:
+            return NOTHING_WAITS
         for archive in {archive.uri: archive for archive in waiting.values()}.values():
             numbers = sorted(number for number, its in waiting.items() if its.uri == archive.uri)
             location, found = relocator.aged(archived(rooms, archive), archive.uri, numbers)
             snapshots += found
     except LakewardenError as error:
         return error.refusal()
+    # A table may be given another location, with files of the same paths: the first one's copies have these for ever.
+    location = place.location or location
     return AgedOut(
         tuple(sorted(snapshots, key=lambda s: (s.committed_ms, s.snapshot_id))), waiting, location, directory
     )

@@ -269,6 +269,8 @@ class Application:
                 # Before the outcome: a batch without one is looked at again, while a name left behind in the ledger
                 # of released files would count as absent in the next plan.
                 self.rooms.ledger.pending.strike(answer.uri for answer in answers if answer.outcome in GONE)
+                kept = [answer.uri for answer in answers if answer.outcome == Outcome.KEPT]
+                self.rooms.ledger.pending.renew(kept, self.rooms.clock.now())
             self.rooms.ledger.journal.outcomes(self.run_id, number, settled, reached)
 
         self.recorder.write(record)

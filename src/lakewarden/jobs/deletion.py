@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
 from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.store_clock import store_now
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
@@ -34,25 +35,30 @@ from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
+from lakewarden.pipeline.names import match_keys
 from lakewarden.pipeline.parts import notes_facts
 
 if TYPE_CHECKING:
+    from lakewarden.pipeline.probe import Live
     from lakewarden.pipeline.session import SparkSession
 
 STAGES = 4
 WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
+COLD_COPY_BLOCKED = "cold_copy_blocked"
 INSTANT = c.LISTED.field(c.MODIFIED).type
 
 
 @dataclass(frozen=True)
 class Due:
     """The released files that may go now, written beside the plan; and by table what still has to wait: for its
-    delay, or for its copy in the cold tier."""
+    delay, or for its copy in the cold tier, and why that may never come."""
 
     parts: tuple[str, ...]
+    roots: tuple[Root, ...]
     tables: frozenset[str]
     waiting: Mapping[str, Tally]
     uncopied: Mapping[str, Tally]
+    blocked: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
@@ -64,15 +70,15 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("load tables", 0, STAGES)
     fleet = load_fleet(rooms, now)
     policies, fleet = policies_of(rooms, fleet, request, Job.PHYSICAL_DELETION, DeletionPolicy.of)
+    fleet = replace(fleet, roots=tuple(store_now(rooms, fleet.roots)))
     chosen = chosen_of(fleet, request)
 
     progress("collect", 1, STAGES)
-    due = _collect(rooms, fleet, policies, chosen, now, request.directory)
-    roots = [root for root in fleet.roots if root.refusal is None and due.tables.intersection(root.tables)]
+    due = _collect(rooms, fleet, Ground.of(fleet, policies, chosen, now), now, request.directory)
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), releasing=len(due.tables))
 
     progress("compare", 2, STAGES)
-    evidence = _evidence(rooms, fleet, chosen, roots, due, request.directory, session) if roots else Evidence()
+    evidence = _evidence(rooms, fleet, chosen, due, request.directory, session) if due.roots else Evidence()
 
     progress("write the plan", 3, STAGES)
     tables, stopped = _tables(rooms, fleet, policies, chosen, evidence, due)
@@ -83,7 +89,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         cutoff=now - min((policies[name].visibility_delay for name in chosen), default=timedelta()),
         actor=request.actor,
         tables=tables,
-        roots=tuple(planned_root(root, fleet, evidence) for root in roots),
+        roots=tuple(planned_root(root, fleet, evidence) for root in due.roots),
         parts=evidence.parts,
         pointers=fleet.pointers,
         brakes={str(Brake.REACHABLE_EMPTY): stopped} if stopped else {},
@@ -94,40 +100,82 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     return PlanResult(document, request.directory)
 
 
-def _collect(
-    rooms: Rooms,
-    fleet: Fleet,
-    policies: Mapping[str, DeletionPolicy],
-    chosen: frozenset[str],
-    now: datetime,
-    directory: str,
-) -> Due:
+@dataclass(frozen=True)
+class Ground:
+    """Where released files lie: the roots that may be changed, by prefix, and for each the strictest of its tables' rules.
+
+    A file belongs to the tables of its directory, whatever their names were when it was released.
+    """
+
+    roots: tuple[Root, ...]
+    due: pa.Array
+    asking: frozenset[str]
+
+    @staticmethod
+    def of(fleet: Fleet, policies: Mapping[str, DeletionPolicy], chosen: frozenset[str], now: datetime) -> Ground:
+        """Roots with a table that was not chosen are left alone."""
+        roots = tuple(root for root in fleet.roots if root.refusal is None and chosen.issuperset(root.tables))
+        delays = [max(policies[name].visibility_delay for name in root.tables) for root in roots]
+        asking = {
+            name for root in roots if any(policies[n].require_cold_copy for n in root.tables) for name in root.tables
+        }
+        return Ground(roots, pa.array([now - delay for delay in delays], INSTANT), frozenset(asking))
+
+    def placed(self, files: pa.Table) -> pa.Table:
+        """The files that lie in one of the roots, with its place among them, when it is due and a table that is there."""
+        files = files.sort_by("uri")
+        uris = files["uri"].to_numpy()
+        place = np.full(len(uris), -1, np.int32)
+        # A root ends in a slash, so its files are the names before the same with the character after it.
+        firsts = np.searchsorted(uris, np.array([root.prefix for root in self.roots], object))
+        ends = np.searchsorted(uris, np.array([root.prefix[:-1] + "0" for root in self.roots], object))
+        for at in np.flatnonzero(firsts < ends).tolist():
+            place[firsts[at] : ends[at]] = at
+        files = files.append_column("place", pa.array(place)).filter(pa.array(place >= 0))
+        return files.append_column("due", self.due.take(files["place"].combine_chunks())).set_column(
+            files.schema.get_field_index("table"), "table", self._tables(files)
+        )
+
+    def _tables(self, files: pa.Table) -> pa.Array:
+        """The table that released each file, or the first of its directory if that one is called otherwise now."""
+        places = files["place"].to_numpy()
+        there = [frozenset(root.tables) for root in self.roots]
+        pairs = files.select(["place", "table"]).group_by(["place", "table"]).aggregate([]).to_pylist()
+        moved = {(row["place"], row["table"]) for row in pairs if row["table"] not in there[row["place"]]}
+        if not moved:
+            return files["table"].combine_chunks()
+        names = [
+            self.roots[place].tables[0] if (place, name) in moved else name
+            for place, name in zip(places.tolist(), files["table"].to_pylist(), strict=True)
+        ]
+        return pa.array(names, pa.string())
+
+
+def _collect(rooms: Rooms, fleet: Fleet, ground: Ground, now: datetime, directory: str) -> Due:
     """Released files of the chosen tables, page by page: those that may go now become files of LISTED rows."""
-    roots = [root for root in fleet.roots if root.refusal is None]
-    names = sorted(chosen)
-    delays = pa.array([now - policies[name].visibility_delay for name in names], INSTANT)
-    cold = ColdCopies.of(rooms.ledger, fleet.states, {name for name in names if policies[name].require_cold_copy})
+    cold = ColdCopies.of(rooms.ledger, fleet.states, ground.asking, stores=rooms.stores)
     parts: list[str] = []
     tables: set[str] = set()
+    roots: set[int] = set()
     waiting: dict[str, Tally] = {}
     uncopied: dict[str, Tally] = {}
     for number, page in enumerate(rooms.ledger.pending.iter_tables(now)):
-        place = pc.index_in(page["table"], pa.array(names, pa.string()))
-        mine = page.append_column("due", pc.take(delays, place)).filter(pc.is_valid(place))
+        mine = ground.placed(page)
         past = pc.less_equal(mine["released_at"], mine["due"])
         waiting = add_tallies(waiting, _tallies(mine.filter(pc.invert(past))))
         mine = mine.filter(past)
         copied = cold.may_go(mine)
         uncopied = add_tallies(uncopied, _tallies(mine.filter(pc.invert(copied))))
         mine = mine.filter(copied)
-        rows = _listed(mine, roots)
-        if rows.num_rows:
+        if mine.num_rows:
             parts.append(f"{directory}listed/part-{number:05d}.parquet")
             sink = pa.BufferOutputStream()
-            pq.write_table(rows, sink, compression="zstd", write_page_checksum=True)
+            pq.write_table(_listed(mine, ground.roots), sink, compression="zstd", write_page_checksum=True)
             rooms.stores.put(parts[-1], sink.getvalue().to_pybytes())
+            roots.update(pc.unique(mine["place"]).to_pylist())
             tables.update(pc.unique(mine["table"]).to_pylist())
-    return Due(tuple(parts), frozenset(tables), waiting, uncopied)
+    swept = tuple(ground.roots[at] for at in sorted(roots))
+    return Due(tuple(parts), swept, frozenset(tables), waiting, uncopied, dict(cold.blocked))
 
 
 def _tallies(files: pa.Table) -> dict[str, Tally]:
@@ -137,24 +185,16 @@ def _tallies(files: pa.Table) -> dict[str, Tally]:
 
 
 def _listed(files: pa.Table, roots: Sequence[Root]) -> pa.Table:
-    """LISTED rows of files that lie in a root that is known; others wait until their table can be read again."""
-    files = files.sort_by("uri")
-    uris = files["uri"].to_numpy()
-    ids = np.full(len(uris), -1, np.int32)
-    # A root ends in a slash, so its files are the names before the same with the character after it.
-    firsts = np.searchsorted(uris, np.array([root.prefix for root in roots], object))
-    ends = np.searchsorted(uris, np.array([root.prefix[:-1] + "0" for root in roots], object))
-    for at in np.flatnonzero(firsts < ends).tolist():
-        ids[firsts[at] : ends[at]] = roots[at].id
-    columns = [ids, *(files[name] for name in ("uri", c.SIZE, c.MODIFIED, c.ETAG)), pa.nulls(len(uris), pa.string())]
-    return pa.table(columns, schema=c.LISTED).filter(pa.array(ids >= 0))
+    """LISTED rows of released files."""
+    ids = np.array([root.id for root in roots], np.int32)[files["place"].to_numpy()]
+    blank = pa.nulls(files.num_rows, pa.string())
+    return pa.table([ids, *(files[name] for name in ("uri", c.SIZE, c.MODIFIED, c.ETAG)), blank], schema=c.LISTED)
 
 
 def _evidence(
     rooms: Rooms,
     fleet: Fleet,
     chosen: frozenset[str],
-    roots: Sequence[Root],
     due: Due,
     directory: str,
     session: Future[SparkSession],
@@ -166,13 +206,14 @@ def _evidence(
     from lakewarden.pipeline.settling import settle
 
     holdings = Holdings.of(((n, state, state.held) for n, state in enumerate(fleet.states)), fleet.homes)
-    part = part_task_of(rooms, fleet, roots, release_rules(rooms, fleet, chosen), directory)
+    part = part_task_of(rooms, fleet, due.roots, release_rules(rooms, fleet, chosen), directory)
     try:
         spark = session.result()
         read = read_task(rooms)
         facts: pa.Table
         if (settled := settle(spark, holdings, read)) is not None:
             facts = quick.facts_of_files(spark, due.parts, settled.live, part, read)
+            _let_wait_anew(rooms, due.parts, settled.live, part.homes)
             facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
             counts = settled.live.counts(len(fleet.states))
             needed = {number: (int(count), "") for number, count in enumerate(counts) if count}
@@ -184,6 +225,21 @@ def _evidence(
     except Exception as error:
         raise spark_failure(error) from error
     return gather(facts, Verdict.PENDING, holdings.tables)
+
+
+def _detail(uncopied: Tally, blocked: str | None) -> dict[str, Any]:
+    if not uncopied.files:
+        return {}
+    return {WAITING_FOR_COLD_COPY: uncopied.files} | ({COLD_COPY_BLOCKED: blocked} if blocked else {})
+
+
+def _let_wait_anew(rooms: Rooms, parts: Sequence[str], live: Live, homes: Mapping[int, str]) -> None:
+    """Released files that something needs again: when that goes too, its readers have the whole delay."""
+    for part in parts:
+        rows = pq.read_table(pa.BufferReader(rooms.stores.get(part)))
+        needed = live.has(match_keys(rows[c.KEY].combine_chunks(), rows[c.ROOT].combine_chunks(), homes))
+        if needed.any():
+            rooms.ledger.pending.renew(rows[c.KEY].filter(pa.array(needed)).to_pylist(), rooms.clock.now())
 
 
 def _tables(
@@ -220,7 +276,7 @@ def _tables(
             metadata_location=state.metadata_location,
             refs=state.refs,
             policy=policies[name].as_values(),
-            detail={WAITING_FOR_COLD_COPY: uncopied.files} if uncopied.files else {},
+            detail=_detail(uncopied, due.blocked.get(name)),
         )
         if planned:
             table = replace(

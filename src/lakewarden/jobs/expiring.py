@@ -32,6 +32,7 @@ from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
 
 TABLES_AT_ONCE = 8
+LEASE_WAIT = 60.0  # tables that share a directory take turns
 BEGUN, EXPIRED = "begun", "expired"
 
 
@@ -49,14 +50,16 @@ class Expiring(TableRun):
         tables = [table for table in self.tables() if table.identifier not in self._expired]
         self.starts(tables)
         self._settle_open_batches()
-        # What a run before released and went on with may have been deleted since.
+        # What a run before released and went on with may have been deleted since: it is not entered again, and what is
+        # still there begins to wait anew.
         self._release([table.identifier for table in tables if table.identifier not in self._begun])
+        self.rooms.ledger.pending.renew_run(self.run_id, self.rooms.clock.now())
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.rooms.catalogs).items()}
         in_use = in_use_since(self.rooms)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
             answers = pool.map(lambda table: self._expire(table, pointers, in_use), tables)
             failed = [why for why in answers if why is not None]
-        released = self.plan.totals()["verdicts"].get(Verdict.PENDING, {"files": 0})["files"]
+        released = self.rooms.ledger.pending.count(self.run_id)
         changed = Counter({"snapshots": 0})
         for changes in self._expired.values():
             changed.update(changes)
@@ -78,7 +81,10 @@ class Expiring(TableRun):
         try:
             with ExitStack() as stack:
                 check_frozen(self.rooms, "no further table was expired")
-                leases = [stack.enter_context(root_lease(self.rooms, prefix)) for prefix in self.roots_of(name)]
+                leases = [
+                    stack.enter_context(root_lease(self.rooms, prefix, wait=LEASE_WAIT))
+                    for prefix in self.roots_of(name)
+                ]
                 pointer = pointers.get(name)
                 if pointer is None:
                     raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")

@@ -13,7 +13,15 @@ import pyarrow as pa
 from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.jobs.in_use import in_use_since
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
+from lakewarden.jobs.planning import (
+    PLAN_LIFETIME,
+    Request,
+    chosen_of,
+    committable,
+    keep_plan,
+    planned_root,
+    policies_of,
+)
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, shards_of, spark_failure
 from lakewarden.logs import bind
@@ -46,6 +54,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("load tables", 0, STAGES)
     fleet = load_fleet(rooms, now)
     policies, fleet = policies_of(rooms, fleet, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of)
+    fleet = committable(rooms, fleet)
     chosen = chosen_of(fleet, request)
 
     progress("decide", 1, STAGES)

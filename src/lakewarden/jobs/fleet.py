@@ -85,8 +85,12 @@ def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -
 
 def selected(identifier: str, select: Sequence[str], exclude: Sequence[str]) -> bool:
     """Whether a table may be changed: it matches a selection (or there is none) and no exclusion."""
-    chosen = not select or any(fnmatchcase(identifier, pattern) for pattern in select)
-    return chosen and not any(fnmatchcase(identifier, pattern) for pattern in exclude)
+
+    def matches(pattern: str) -> bool:
+        # A name may hold what a glob reads as a class: t[1] is also the table that is called so.
+        return identifier == pattern or fnmatchcase(identifier, pattern)
+
+    return (not select or any(map(matches, select))) and not any(map(matches, exclude))
 
 
 def _refused_roots(rooms: Rooms, roots: list[Root], states: list[TableState]) -> Iterable[Root]:

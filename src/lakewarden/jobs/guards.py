@@ -11,11 +11,12 @@ from lakewarden.ledger.lease import Lease
 from lakewarden.model.errors import FrozenError, NothingAppliedError
 
 
-def root_lease(rooms: Rooms, prefix: str) -> Lease:
-    """The root's lease. Raises LeaseHeldError, or NothingAppliedError where another deployment is at home."""
+def root_lease(rooms: Rooms, prefix: str, *, wait: float = 0.0) -> Lease:
+    """The root's lease, waited for at most so many seconds. Raises LeaseHeldError, or NothingAppliedError where another
+    deployment is at home."""
     if (foreign := claim_place(rooms, owner_record(prefix))) is not None:
         raise NothingAppliedError(foreign.message, hint=foreign.hint)
-    return rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS)
+    return rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS, wait=wait)
 
 
 def check_frozen(rooms: Rooms, left: str) -> None:

@@ -6,7 +6,6 @@ it stopped, and what a failed table has copied already is not copied again by th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakewarden.jobs.aging import archived
 from lakewarden.jobs.bandwidth import Bandwidth
+from lakewarden.jobs.cold_place import HINT, ColdPlace, address_taken, cold_place, metadata_uri, taken
 from lakewarden.jobs.guards import check_frozen
 from lakewarden.jobs.moving import PHASES, Mover
 from lakewarden.jobs.planfiles import of_tables, rows_of
@@ -24,7 +24,7 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.table_run import TableRun
 from lakewarden.ledger.cold import ColdFile, ColdSnapshot
 from lakewarden.ledger.lease import Lease
-from lakewarden.model.errors import LakewardenError, StoreUnavailableError
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError, StoreUnavailableError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
@@ -32,12 +32,12 @@ from lakewarden.model.tiers import HandoffPolicy, Move, MovedTable, cold_uuid
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.storage.copying import put_in_class
+from lakewarden.storage.copying import put_in_class, sizes_at
 
 HANDED = "handed"
 BATCH = 500
 RECORDED_AT_ONCE = 50
-_VERSION = re.compile(r"^v(\d+)\.metadata\.json$")
+TRIES = 5
 Row = Mapping[str, Any]
 
 
@@ -49,6 +49,7 @@ class Handing(TableRun):
         self._handed: dict[str, int] = {step["table"]: step["snapshots"] for step in self.steps(HANDED)}
         self._failed: dict[str, FailedFile] = {}
         self._unheard: set[str] = set()
+        self._taken: dict[str, Mapping[str, str]] = {}
         self._copied = 0
 
     def run(self) -> RunResult:
@@ -58,6 +59,8 @@ class Handing(TableRun):
         policies = {table.identifier: HandoffPolicy.of(table.policy) for table in tables}
         bandwidth = Bandwidth.strictest((p.megabytes_per_second for p in policies.values()), self.rooms.clock)
         movers = {table.identifier: self._mover(table, bandwidth) for table in tables}
+        for table in tables:
+            self._check(table, movers[table.identifier])
         total = sum(table.changes["files"] for table in tables)
         for kinds in PHASES:
             for rows in self._batches(kinds, list(movers)):
@@ -83,6 +86,25 @@ class Handing(TableRun):
 
         return Mover(self.rooms, relocator, move, sizes, bandwidth)
 
+    def _check(self, table: TablePlan, mover: Mover) -> None:
+        """The table fails if its files could meet others at their cold addresses."""
+        try:
+            self._place_of(table, mover)
+            self._taken[table.identifier] = taken(self.rooms.ledger, table.uuid, mover.move)
+        except LakewardenError as error:
+            self._fail(table.identifier, error)
+
+    def _place_of(self, table: TablePlan, mover: Mover) -> ColdPlace:
+        """What the cold directory holds. Raises LakewardenError, also if it keeps another location's paths by now."""
+        directory = table.detail["cold"]
+        place = cold_place(self.rooms.stores, self.rooms.ledger, mover.relocator, table.uuid, directory)
+        if place.location is not None and FileUri.parse(place.location).as_prefix() != mover.move.source:
+            raise PlanOutdatedError(
+                f"{directory} has files of {place.location} by now, where the plan knew {mover.move.source}; "
+                "nothing was handed over"
+            )
+        return place
+
     def _batches(self, kinds: Sequence[Kind], names: Sequence[str]) -> Iterator[list[Row]]:
         """Rows of these kinds, some at a time, each time of one table."""
         for part in rows_of(self.rooms.stores, self.result):
@@ -95,13 +117,15 @@ class Handing(TableRun):
 
     def _copy(self, table: TablePlan, mover: Mover, policy: HandoffPolicy, rows: Sequence[Row]) -> None:
         """Copy what is not there yet, and record each copy; the first failure stops this table."""
-        there = mover.sizes([row["uri"] for row in rows])
+        there = self._still_there(mover, mover.sizes([row["uri"] for row in rows]))
         self._copied += len(there)
         done: list[ColdFile] = []
 
         def one(row: Row) -> ColdFile:
-            copied = mover.file(row["uri"], row[c.KIND], row[c.SIZE])
             target = mover.move(row["uri"])
+            if (holder := self._taken[table.identifier].get(canonical(target))) is not None:
+                raise address_taken(row["uri"], target, holder)
+            copied = mover.file(row["uri"], row[c.KIND], row[c.SIZE])
             self._place(target, row, policy)
             now = self.rooms.clock.now()
             return ColdFile(
@@ -119,6 +143,11 @@ class Handing(TableRun):
                     self.rooms.ledger.cold.add(done)
                     done = []
         self.rooms.ledger.cold.add(done)
+
+    def _still_there(self, mover: Mover, recorded: Mapping[str, int]) -> frozenset[str]:
+        """Those of the recorded copies that are there with their size: another's rule may have taken one."""
+        found = sizes_at(self.rooms.stores, [mover.move(uri) for uri in recorded])
+        return frozenset(uri for uri, size in zip(recorded, found, strict=True) if size == recorded[uri])
 
     def _place(self, target: str, row: Row, policy: HandoffPolicy) -> None:
         """Class and tags of a verified copy. Metadata stays in the default class: the cold table must open at once."""
@@ -163,27 +192,24 @@ class Handing(TableRun):
         ]
         aged = [s for uri, data, numbers in sources for s in mover.relocator.aged(data, uri, numbers)[1]]
         statistics = [canonical(uri) for snapshot in aged for uri in snapshot.statistics]
-        before = [s for s in self.rooms.ledger.cold.snapshots(table.uuid) if s.destination == directory]
         described = MovedTable(
             uuid=cold_uuid(directory, table.uuid),
             snapshots=tuple(ids),
             move=mover.move,
             statistics=frozenset(mover.sizes(statistics)),
             read_only=True,
-            origin={"table": table.identifier, "table-uuid": table.uuid},
+            origin={"table": table.identifier, "table-uuid": table.uuid, "location": mover.move.source},
         )
-        previous = stores.get(before[-1].metadata_uri) if before else None
-        document = mover.relocator.document([data for _, data, _ in sources], previous, described)
-        version = 1 + max((_version(file.key) for file in stores.entries(f"{directory}metadata/").files), default=0)
-        while not stores.create(f"{directory}metadata/v{version}.metadata.json", document):
-            version += 1
-        written = f"{directory}metadata/v{version}.metadata.json"
-        if stores.get(written) != document:
-            raise StoreUnavailableError(f"{written} does not read as it was written; nothing was handed over")
-        stores.put(f"{directory}metadata/version-hint.text", str(version).encode())
-        return written
-
-
-def _version(name: str) -> int:
-    found = _VERSION.match(name)
-    return int(found.group(1)) if found else 0
+        # What is there is asked each time: a version that another ledger's run wrote must not be left out either.
+        for _ in range(TRIES):
+            place = self._place_of(table, mover)
+            previous, version = (None, 1) if (now := place.metadata) is None else (now.data, now.version + 1)
+            document = mover.relocator.document([data for _, data, _ in sources], previous, described)
+            written = metadata_uri(directory, version)
+            if not stores.create(written, document):
+                continue
+            if stores.get(written) != document:
+                raise StoreUnavailableError(f"{written} does not read as it was written; nothing was handed over")
+            stores.put(f"{directory}{HINT}", str(version).encode())
+            return written
+        raise StoreUnavailableError(f"others write to {directory} all the time; nothing was handed over")

@@ -8,7 +8,15 @@ from typing import Any
 
 from lakewarden.jobs.evidence import Evidence, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
+from lakewarden.jobs.planning import (
+    PLAN_LIFETIME,
+    Request,
+    chosen_of,
+    committable,
+    keep_plan,
+    planned_root,
+    policies_of,
+)
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.logs import bind
 from lakewarden.model.manifests import Clustering, ManifestPolicy, ManifestSurvey
@@ -29,6 +37,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("load tables", 0, STAGES)
     fleet = load_fleet(rooms, now)
     policies, fleet = policies_of(rooms, fleet, request, Job.MANIFEST_REWRITE, ManifestPolicy.of)
+    fleet = committable(rooms, fleet)
     chosen = chosen_of(fleet, request)
 
     progress("read manifest lists", 1, STAGES)

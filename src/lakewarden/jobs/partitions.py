@@ -10,7 +10,15 @@ from typing import Any
 
 from lakewarden.jobs.evidence import Evidence, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
+from lakewarden.jobs.planning import (
+    PLAN_LIFETIME,
+    Request,
+    chosen_of,
+    committable,
+    keep_plan,
+    planned_root,
+    policies_of,
+)
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.sweeping import read_task, spark_failure
 from lakewarden.logs import bind
@@ -38,6 +46,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("load tables", 0, STAGES)
     fleet = load_fleet(rooms, now)
     policies, fleet = policies_of(rooms, fleet, request, Job.PARTITION_EXPIRY, PartitionPolicy.of)
+    fleet = committable(rooms, fleet)
     chosen = chosen_of(fleet, request)
     asked = dict(_asked(rooms, fleet, policies, chosen))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from lakewarden.jobs.evidence import Evidence
 from lakewarden.jobs.fleet import Fleet, selected
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.store_clock import store_now
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
 from lakewarden.model.plan import PLAN_FILE, Plan, PlannedRoot
@@ -66,6 +67,28 @@ def policies_of(
     )
     roots = tuple(_root_with(root, refused) for root in fleet.roots)
     return policies, replace(fleet, states=states, roots=roots)
+
+
+def committable(rooms: Rooms, fleet: Fleet) -> Fleet:
+    """The fleet, less what may not be committed to: stores whose clock is off, and tables under two names, of which a
+    commit through one would leave the other behind."""
+    names: dict[str, list[str]] = {}
+    for state in fleet.states:
+        if state.uuid:
+            names.setdefault(state.uuid, []).append(state.identifier)
+    states = tuple(
+        state.refused(_double(names[state.uuid])) if len(names.get(state.uuid, ())) > 1 and not state.refusal else state
+        for state in fleet.states
+    )
+    return replace(fleet, states=states, roots=tuple(store_now(rooms, fleet.roots)))
+
+
+def _double(names: Sequence[str]) -> Refusal:
+    return Refusal(
+        "LW-ROOT-003",
+        f"{' and '.join(names)} are one table; a commit through one name would leave the other behind",
+        "Drop one of the two registrations, then plan again.",
+    )
 
 
 def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CacheWriter
 from lakewarden.pipeline.inventory import inventory_files
 from lakewarden.pipeline.names import CODES_BY_NAME, KIND_CODES, SOFT
-from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts
+from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts, touch_facts
 from lakewarden.pipeline.probe import MOST_LIVE, Live, key_hashes
 from lakewarden.pipeline.reading import ReadTask
 from lakewarden.pipeline.verdicts import Ownership, Rules
@@ -39,6 +40,7 @@ from lakewarden.storage.listing import discover_shards
 
 if TYPE_CHECKING:
     from lakewarden.jobs.planning import Request
+    from lakewarden.pipeline.quick import Reach
     from lakewarden.pipeline.session import DataFrame, SparkSession
     from lakewarden.pipeline.sweep import Cached
 
@@ -106,7 +108,21 @@ def _quick_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wanted
     released = [key_hashes(pa.array(uris, pa.string())) for uris in rooms.ledger.pending.iter_uris()]
     live = replace(live, pending=np.sort(np.concatenate([live.pending, *released])))
     facts = quick.facts(spark, shards, _inventories(rooms, sweep), live, part, read)
-    return pa.concat_tables([facts, notes_facts(notes)]), _missing(sweep, live, part, facts)
+    touches = touch_facts(_touches(sweep, reached))
+    return pa.concat_tables([facts, notes_facts(notes), touches]), _missing(sweep, live, part, facts)
+
+
+def _touches(sweep: Sweep, reached: Mapping[int, Reach]) -> set[tuple[int, int]]:
+    """Tables with files in roots of others: a file that two tables need is counted for one, and must stay for both."""
+    roots = sorted(sweep.roots, key=lambda root: root.prefix)
+    prefixes = [root.prefix for root in roots]
+    found: set[tuple[int, int]] = set()
+    for number, table in reached.items():
+        for key, _ in table.outside:
+            at = bisect_right(prefixes, key) - 1
+            if at >= 0 and key.startswith(prefixes[at]):
+                found.add((number, roots[at].id))
+    return found
 
 
 def _missing(sweep: Sweep, live: Live, part: PartTask, facts: pa.Table) -> int:

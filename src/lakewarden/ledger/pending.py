@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 
 from lakewarden.ledger.bulk import INSTANT, delete_keys, put_columns, read_columns
 from lakewarden.ledger.connection import Connections, chunks
@@ -15,6 +15,7 @@ from lakewarden.ledger.schema import pending
 from lakewarden.model.plan import Tally
 
 CHUNK = 10_000
+SMALL_CHUNK = 500
 _OURS = ("run_id", "table_name")
 # One row per file, as `iter_tables` gives them; and as they are entered.
 WAITING = pa.schema(
@@ -103,10 +104,24 @@ class Pending:
             yield rows
             after = rows["uri"][-1].as_py()
 
-    def count(self) -> int:
-        """How many files wait."""
+    def renew(self, uris: Iterable[str], now: datetime) -> None:
+        """Let files wait anew that were needed again meanwhile: whoever reads what needs them has the whole delay."""
+        with self._connections.write() as connection:
+            for chunk in chunks(uris, SMALL_CHUNK):
+                connection.execute(update(pending).where(pending.c.uri.in_(chunk)).values(released_at=now))
+
+    def renew_run(self, run_id: str, now: datetime) -> None:
+        """The same for whatever one run released."""
+        with self._connections.write() as connection:
+            connection.execute(update(pending).where(pending.c.run_id == run_id).values(released_at=now))
+
+    def count(self, run_id: str | None = None) -> int:
+        """How many files wait, of one run or of all."""
+        query = select(func.count()).select_from(pending)
         with self._connections.read() as connection:
-            return int(connection.execute(select(func.count()).select_from(pending)).scalar_one())
+            return int(
+                connection.execute(query if run_id is None else query.where(pending.c.run_id == run_id)).scalar_one()
+            )
 
     def iter_uris(self, batch: int = 10_000) -> Iterator[list[str]]:
         """Every waiting file, in lists of at most `batch`.

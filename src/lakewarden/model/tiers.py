@@ -140,6 +140,10 @@ class Relocator(Protocol):
         """The metadata at the new place: snapshots of `sources` (newest last), added to those of `previous`."""
         ...
 
+    def described(self, document: bytes) -> tuple[Mapping[str, str], frozenset[int]]:
+        """What a moved table's metadata says of where it came from (`MovedTable.origin`), and which snapshots it has."""
+        ...
+
     def new_location(self, identifier: str) -> str:
         """Where a table of that name would lie. Raises RestoreError if the name is taken, NotFoundError if it cannot be."""
         ...

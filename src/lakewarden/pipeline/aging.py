@@ -16,22 +16,23 @@ import pyarrow.compute as pc
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.ports import Stat
 from lakewarden.model.tiers import Move
-from lakewarden.model.uri import FileUri
+from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import KIND_CODES, KINDS
 from lakewarden.pipeline.parts import COUNT, MISSING, NOTE, PART, write_part
 from lakewarden.pipeline.reading import NOTE as NOTE_SIGN
 from lakewarden.pipeline.reading import error_note
+from lakewarden.storage.copying import sizes_at
 from lakewarden.storage.stores import Stores
 
 HOLDER = "holder"
 KNOWN = "known"  # in place of a verdict: a verified copy is in the cold place already
 MOST_MISSING = 1000
 
-# One row per file of a table's aged-out snapshots: whether a live ref reaches it, whether its copy is there already.
+# One row per file of a table's aged-out snapshots: whether a live ref reaches it, how large its recorded copy is.
 AGED = pa.schema(
-    [(c.TABLE, pa.int32()), (c.KEY, pa.string()), (c.KIND, pa.int32()), ("live", pa.bool_()), ("known", pa.bool_())]
+    [(c.TABLE, pa.int32()), (c.KEY, pa.string()), (c.KIND, pa.int32()), ("live", pa.bool_()), ("known", pa.int64())]
 )
 PAIRS = pa.schema([("number", pa.int32()), (HOLDER, pa.int32())])
 
@@ -78,7 +79,7 @@ class Relations:
 
     `owners`: number and table_id, of aged-out snapshots' manifests. `live`: the numbers that a live side names.
     `named`: table_id, key and kind of the files that metadata names. `live_keys`: those of live sides.
-    `known`: table_id and key of the files whose copies are there already. `in_doubt`: some live side is unknown, so that
+    `known`: table_id and key of the files whose copies are recorded, and the copies' sizes. `in_doubt`: some live side is unknown, so that
     every file counts as live.
     """
 
@@ -103,24 +104,24 @@ def aged_here(marks: pa.Table, relations: Relations) -> pa.Table:
     mine = marks.join(relations.owners, "number", join_type="inner").select([c.TABLE, c.KEY, c.KIND])
     files = pa.concat_tables([mine, relations.named.select([c.TABLE, c.KEY, c.KIND])])
     files = files.group_by([c.TABLE, c.KEY]).aggregate([(c.KIND, "min")]).rename_columns([c.TABLE, c.KEY, c.KIND])
-    known = relations.known.append_column("known", pa.repeat(True, relations.known.num_rows))
-    files = files.join(known, [c.TABLE, c.KEY], join_type="left outer")
+    files = files.join(relations.known, [c.TABLE, c.KEY], join_type="left outer")
     reached = pc.is_in(files[c.KEY], live)
     files = files.append_column("live", pc.or_(reached, relations.in_doubt))
-    files = files.set_column(
-        files.schema.get_field_index("known"), "known", pc.fill_null(files["known"].cast(pa.bool_()), False)
-    )
     return files.select(AGED.names).cast(AGED)
 
 
 @dataclass(frozen=True)
 class LookTask:
-    """What a looking task carries: the stores, the tables' names and moves, where the plan's files go."""
+    """What a looking task carries: the stores, the tables' names and moves, where the plan's files go.
+
+    `taken`: by table, the cold addresses at which the copy of another file lies, each with that file.
+    """
 
     stores: Stores
     identifiers: Mapping[int, str]
     moves: Mapping[int, Move]
     directory: str
+    taken: Mapping[int, Mapping[str, str]]
 
 
 def look(task: LookTask) -> Callable[[Batches], Batches]:
@@ -129,11 +130,11 @@ def look(task: LookTask) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         facts: list[dict[str, object]] = []
         for batch in batches:
-            rows = batch.to_pylist()
-            facts += _counted([row for row in rows if row["known"]], KNOWN)
-            wanted = [row for row in rows if not row["known"]]
+            known, wanted = _told_apart(task, batch.to_pylist())
+            facts += _counted(known, KNOWN)
             facts += _unmovable(wanted)
-            here = list(zip(wanted, _stats(task.stores, [row[c.KEY] for row in wanted]), strict=True))
+            facts += _meeting(task, wanted)
+            here = list(zip(wanted, _stats(task.stores, [str(row[c.KEY]) for row in wanted]), strict=True))
             facts += _missing(row for row, stat in here if stat is None)
             planned = [_plan_row(task, row, stat) for row, stat in here if stat is not None]
             if planned:
@@ -147,13 +148,28 @@ def look(task: LookTask) -> Callable[[Batches], Batches]:
     return run
 
 
+def _told_apart(
+    task: LookTask, rows: Sequence[dict[str, object]]
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Files whose recorded copy is there with its size, and files to copy: another's rule may have taken a copy."""
+    recorded = [row for row in rows if row["known"] is not None]
+    sizes = sizes_at(task.stores, [_target(task, row) for row in recorded])
+    gone = [row for row, size in zip(recorded, sizes, strict=True) if size != row["known"]]
+    there = [row for row, size in zip(recorded, sizes, strict=True) if size == row["known"]]
+    return there, [*(row for row in rows if row["known"] is None), *gone]
+
+
+def _target(task: LookTask, row: Mapping[str, object]) -> str:
+    return task.moves[int(str(row[c.TABLE]))](str(row[c.KEY]))
+
+
 def _plan_row(task: LookTask, row: Mapping[str, object], stat: Stat) -> dict[str, object]:
     number = int(str(row[c.TABLE]))
     return {
         "uri": row[c.KEY],
         "table": task.identifiers[number],
         "verdict": str(Verdict.LIVE if row["live"] else Verdict.PENDING),
-        "reason": task.moves[number](str(row[c.KEY])),
+        "reason": _target(task, row),
         c.KIND: str(KINDS[int(str(row[c.KIND]))]),
         c.SIZE: stat.size,
         c.MODIFIED: stat.modified,
@@ -198,8 +214,10 @@ def _missing(rows: Iterable[Mapping[str, object]]) -> Iterator[dict[str, object]
     """
     counts: dict[object, int] = {}
     for row in rows:
+        if row[c.KIND] == KIND_CODES[Kind.STATISTICS]:
+            continue
         counts[row[c.TABLE]] = counts.get(row[c.TABLE], 0) + 1
-        if row[c.KIND] != KIND_CODES[Kind.STATISTICS] and counts[row[c.TABLE]] <= MOST_MISSING:
+        if counts[row[c.TABLE]] <= MOST_MISSING:
             yield {"fact": MISSING, c.TABLE: row[c.TABLE], "files": 1, "text": row[c.KEY]}
 
 
@@ -209,3 +227,12 @@ def _unmovable(rows: Sequence[Mapping[str, object]]) -> Iterator[dict[str, objec
         if row[c.KIND] == KIND_CODES[Kind.DELETE] and str(row[c.KEY]).lower().endswith(".orc"):
             why = UnsupportedTableError("is a delete file in ORC, and the addresses in it cannot be moved")
             yield {"fact": NOTE, "text": error_note(int(str(row[c.TABLE])), why, str(row[c.KEY]))}
+
+
+def _meeting(task: LookTask, rows: Sequence[Mapping[str, object]]) -> Iterator[dict[str, object]]:
+    """Files whose cold address holds the copy of another one, which snapshots that were handed over need."""
+    for row in rows:
+        number, target = int(str(row[c.TABLE])), _target(task, row)
+        if (holder := task.taken.get(number, {}).get(canonical(target))) is not None:
+            why = UnsupportedTableError(f"cannot be copied: {target}, where it would go, holds the copy of {holder}")
+            yield {"fact": NOTE, "text": error_note(number, why, str(row[c.KEY]))}

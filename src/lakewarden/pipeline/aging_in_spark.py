@@ -40,10 +40,9 @@ def look_in_spark(spark: SparkSession, marks: DataFrame, relations: Relations, t
     mine = files.join(F.broadcast(local(spark, relations.owners)), "number").select(c.TABLE, c.KEY, c.KIND)
     mine = mine.unionByName(local(spark, relations.named.select([c.TABLE, c.KEY, c.KIND])))
     mine = mine.groupBy(c.TABLE, c.KEY).agg(F.min(c.KIND).alias(c.KIND))
-    known = local(spark, relations.known).withColumn("known", F.lit(True))
+    known = local(spark, relations.known)
     aged = mine.join(live, c.KEY, "left").join(known, [c.TABLE, c.KEY], "left")
-    for name, unknown in (("live", relations.in_doubt), ("known", False)):
-        aged = aged.withColumn(name, F.coalesce(F.col(name), F.lit(unknown)))
+    aged = aged.withColumn("live", F.coalesce(F.col("live"), F.lit(relations.in_doubt)))
     return aged.select(*AGED.names).mapInArrow(look(task), ddl(c.FACTS)).toArrow()
 
 

@@ -68,7 +68,8 @@ LISTED = pa.schema(
     ]
 )
 # One row per listed or reachable object, ready to be judged. Live rows carry no key: they are only counted.
-JOINED = pa.schema([*LISTED, (TABLE, pa.int32()), (KIND, pa.int32()), (MARK, pa.int32())])
+# `other` is a second table that needs the object, if one does.
+JOINED = pa.schema([*LISTED, (TABLE, pa.int32()), (KIND, pa.int32()), (MARK, pa.int32()), ("other", pa.int32())])
 
 # One row per fact the driver needs: counts by table, verdict and kind; parts written; notes.
 FACTS = pa.schema(

@@ -121,8 +121,18 @@ def _live(rows: pa.Table) -> pa.Table:
 
 def _touches(rows: pa.Table) -> pa.Table:
     """Which tables have live files under which roots: not always their own."""
-    pairs = rows.select([c.TABLE, c.ROOT]).group_by([c.TABLE, c.ROOT]).aggregate([])
+    others = rows.filter(pc.is_valid(rows["other"])).select(["other", c.ROOT]).rename_columns([c.TABLE, c.ROOT])
+    both = pa.concat_tables([rows.select([c.TABLE, c.ROOT]), others])
+    pairs = both.group_by([c.TABLE, c.ROOT]).aggregate([])
     return _facts(TOUCH, pairs[c.TABLE], pairs[c.ROOT].cast(pa.string()), None, None, None, None)
+
+
+def touch_facts(pairs: Iterable[tuple[int, int]]) -> pa.Table:
+    """FACTS of tables (first) that have live files under roots (second), known to the driver another way."""
+    known = sorted(pairs)
+    tables = pa.array([table for table, _ in known], pa.int32())
+    roots = pa.array([str(root) for _, root in known], pa.string())
+    return _facts(TOUCH, tables, roots, None, None, None, None)
 
 
 def _counts(rows: pa.Table) -> pa.Table:

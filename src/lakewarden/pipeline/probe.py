@@ -73,6 +73,10 @@ class Live:
         first = np.concatenate([[True], values[1:] != values[:-1]]) if len(values) else np.empty(0, bool)
         return Live(values[first], owners[order][first], codes[order][first])
 
+    def has(self, keys: pa.Array) -> NDArray[np.bool_]:
+        """Whether each of these keys is one of them."""
+        return _places(self.hashes, key_hashes(keys))[1]
+
     def counts(self, tables: int) -> NDArray[np.int64]:
         """How many files each table needs under the swept roots."""
         return np.bincount(self.tables, minlength=tables)
@@ -141,6 +145,7 @@ def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.R
     marks = np.where(found, c.MARK_LIVE, 0) | np.where(released, c.MARK_RELEASED, 0)
     marks |= np.where(pending, c.MARK_PENDING, 0)
     columns[c.MARK] = pa.array(marks, pa.int32())
+    columns["other"] = pa.nulls(listed.num_rows, pa.int32())
     return pa.record_batch([columns[name] for name in c.JOINED.names], schema=c.JOINED)
 
 

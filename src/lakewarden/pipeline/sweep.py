@@ -91,7 +91,10 @@ def facts(listed: DataFrame, marks: DataFrame, part: PartTask, memories: DataFra
             under = under | F.col(c.KEY).startswith(prefix)
         marks = marks.where(under)
     needed = marks.groupBy(c.KEY).agg(
-        F.min(c.TABLE).alias(c.TABLE), F.min(c.KIND).alias(c.KIND), F.bit_or(c.MARK).alias(c.MARK)
+        F.min(c.TABLE).alias(c.TABLE),
+        F.max(c.TABLE).alias("other"),
+        F.min(c.KIND).alias(c.KIND),
+        F.bit_or(c.MARK).alias(c.MARK),
     )
     joined = _by_name(listed, needed, part.homes) if part.homes else listed.join(needed, c.KEY, "full_outer")
     if memories is not None:

@@ -50,7 +50,8 @@ def resolve(
     found = _from_section(scope)
     warnings: list[str] = []
     for match, given in overrides:
-        if fnmatchcase(identifier, match):
+        # A name may hold what a glob reads as a class: t[1] is also the table that is called so.
+        if identifier == match or fnmatchcase(identifier, match):
             source = f'{scope.file} [[overrides]] match = "{match}"'
             _narrow(found, {key: getattr(given, key) for key in given.model_fields_set}, source, warnings)
     try:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Stat
+from lakewarden.model.tiers import ARCHIVE_CLASSES
 from lakewarden.model.uri import FileUri
 from lakewarden.storage.compare import same_tag
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.present import look
 from lakewarden.storage.s3 import S3Calls
 from lakewarden.storage.store import Store
 from lakewarden.storage.stores import Stores
@@ -31,7 +33,10 @@ class Copied:
 
 
 def copy_verified(stores: Stores, source: str, target: str, size: int | None, spend: Spend) -> Copied:
-    """Copy, then compare size and bytes. FileNotFoundError if the source is gone; nothing of it is ever changed."""
+    """Copy, then compare size and bytes. FileNotFoundError if the source is gone; nothing of it is ever changed.
+
+    What is at the target already is compared instead, never overwritten: a snapshot may need it.
+    """
     here, key = stores.at(source), FileUri.parse(source).key
     there, copy_key = stores.at(target), FileUri.parse(target).key
     found = here.head(key)
@@ -39,6 +44,8 @@ def copy_verified(stores: Stores, source: str, target: str, size: int | None, sp
         raise FileNotFoundError(source)
     if size is not None and found.size != size:
         raise StoreUnavailableError(f"{source} has {found.size} bytes where {size} were planned; it was not copied")
+    if (held := there.head(copy_key)) is not None and not _locked(there, held, found.size):
+        return _same(source, here, found, target, there, held, spend)
     if (call := _service_copy(here, key, there, copy_key)) is not None:
         spend(found.size)
         call()
@@ -52,10 +59,30 @@ def copy_verified(stores: Stores, source: str, target: str, size: int | None, sp
 
 
 def write_verified(stores: Stores, target: str, data: bytes) -> Copied:
-    """Write bytes and read them back."""
+    """Write bytes and read them back. What is at the target already is compared instead, never overwritten."""
     there, key = stores.at(target), FileUri.parse(target).key
+    if (held := there.head(key)) is not None and not _locked(there, held, len(data)):
+        if held.size != len(data) or there.get(key) != data:
+            raise _occupied(target, "what would be written there")
+        return Copied(len(data), hashlib.sha256(data).hexdigest())
     there.put(key, data)
     return _compared(target, (len(data), hashlib.sha256(data).hexdigest()), there, key)
+
+
+def sizes_at(stores: Stores, uris: Sequence[str]) -> list[int | None]:
+    """How large the object at each address is; None where nothing is. Any other failure is raised."""
+    found: list[int | None] = [None] * len(uris)
+    by_store: dict[int, list[int]] = {}
+    for place, uri in enumerate(uris):
+        by_store.setdefault(id(stores.at(uri)), []).append(place)
+    for places in by_store.values():
+        store, keys = stores.at(uris[places[0]]), [FileUri.parse(uris[place]).key for place in places]
+        answers = look(store, keys) if isinstance(store, ObjectStore) else store.head_many(keys)
+        for place, answer in zip(places, answers, strict=True):
+            if isinstance(answer, Exception):
+                raise answer
+            found[place] = None if answer is None else answer.size
+    return found
 
 
 def classes_of(stores: Stores, uri: str) -> S3Calls | None:
@@ -78,6 +105,30 @@ def put_in_class(stores: Stores, uri: str, storage_class: str | None, tags: dict
     if tags:
         calls.tag(key, tags)
     return calls.storage_class(key)
+
+
+def _locked(there: Store, held: Stat, size: int) -> bool:
+    """Whether an archive holds a copy of that size, which cannot be read: of a run that died before it was recorded."""
+    calls = there.s3 if isinstance(there, ObjectStore) else None
+    return calls is not None and held.size == size and calls.storage_class(held.key) in ARCHIVE_CLASSES
+
+
+def _same(source: str, here: Store, found: Stat, target: str, there: Store, held: Stat, spend: Spend) -> Copied:
+    """What is at the target counts as the copy if it has the source's bytes. Raises StoreUnavailableError if not."""
+    if held.size == found.size:
+        if (checksum := _vouched(here, found, there, held.key)) is not None:
+            return Copied(found.size, checksum)
+        spend(found.size)
+        if (digest := _digest(there.stream(held.key))) == _digest(here.stream(found.key)):
+            return Copied(*digest)
+    raise _occupied(target, source)
+
+
+def _occupied(target: str, source: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"{target} is there already with other bytes than {source}; it was left alone, and the file was not copied",
+        hint="Find out what the object is. If no cold table needs it, move it away and apply again.",
+    )
 
 
 def _vouched(here: Store, found: Stat, there: Store, copy_key: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from lakewarden.formats.iceberg.manifest_files import DATA, AvroFile, live_count, read_list
 from lakewarden.formats.iceberg.new_snapshot import current_snapshot
 from lakewarden.formats.iceberg.partition_bounds import bound
-from lakewarden.formats.iceberg.partition_drop import COMMIT
+from lakewarden.formats.iceberg.partition_drop import commits_in_main
 from lakewarden.formats.iceberg.partition_specs import Spec, specs_of
 from lakewarden.formats.iceberg.versions import MovedOnError, Version, Versions, read_version
 from lakewarden.model.errors import (
@@ -57,11 +57,7 @@ class IcebergManifestRewriter:
         version = self._versions().current(table)
         if version.document.get("table-uuid") != uuid:
             raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")
-        commits = {
-            str(made): _recorded(snapshot)
-            for snapshot in version.document.get("snapshots") or []
-            if (made := (snapshot.get("summary") or {}).get(COMMIT))
-        }
+        commits = {made: _recorded(snapshot) for made, snapshot in commits_in_main(version.document).items()}
         return JavaTable(table, version.location, java_properties(self._versions().store_properties(table)), commits)
 
     def commit(self, opened: JavaTable, snapshot: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -142,16 +142,31 @@ def find_files(document: Mapping[str, Any], files: Files, partitions: Iterable[b
     return Found(manifests, touched, held, frozenset(data_files)) if held else None
 
 
+def commits_in_main(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Snapshots of ours from main's head down, by the id that each was made under.
+
+    One that a rollback took out of main stays in the table's list, but what it did is undone. Nor is one found below a
+    snapshot that has expired: it is judged anew, and then finds nothing left to do.
+    """
+    snapshots = {int(s["snapshot-id"]): s for s in document.get("snapshots") or []}
+    found: dict[str, Mapping[str, Any]] = {}
+    number = document.get("current-snapshot-id")
+    # Taken out of the dictionary, so that a circle of parents ends.
+    while number is not None and (snapshot := snapshots.pop(int(number), None)) is not None:
+        if made := (snapshot.get("summary") or {}).get(COMMIT):
+            found.setdefault(str(made), snapshot)
+        number = snapshot.get("parent-snapshot-id")
+    return found
+
+
 def _commit(drop: Drop) -> str:
     return f"{drop.commit_user}/{drop.commit_identifier}"
 
 
 def _made(version: Version, drop: Drop) -> Mapping[str, Any] | None:
-    """What our own commit did, if it is in the table already."""
-    for snapshot in version.document.get("snapshots") or []:
-        if (snapshot.get("summary") or {}).get(COMMIT) == _commit(drop):
-            return _result(snapshot)
-    return None
+    """What our own commit did, if the main branch has it already."""
+    made = commits_in_main(version.document).get(_commit(drop))
+    return None if made is None else _result(made)
 
 
 def _result(snapshot: Mapping[str, Any]) -> dict[str, Any]:

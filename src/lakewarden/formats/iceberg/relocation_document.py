@@ -67,6 +67,12 @@ def _properties(newest: Document, table: MovedTable) -> dict[str, str]:
     return {**kept, **guard, **{COLD + key: value for key, value in table.origin.items()}}
 
 
+def origin_of(document: Document) -> dict[str, str]:
+    """Where a moved table came from, as its own properties say."""
+    properties = document.get("properties") or {}
+    return {key.removeprefix(COLD): str(value) for key, value in properties.items() if key.startswith(COLD)}
+
+
 def _refs(ordered: Sequence[Document], *, tagged: bool) -> dict[str, dict[str, Any]]:
     refs = {MAIN: {"snapshot-id": ordered[-1]["snapshot-id"], "type": "branch"}}
     if tagged:
@@ -87,8 +93,13 @@ def _log(newest: Document, previous: Document | None, head: Document, here: Mapp
     run = log[first : last + 1]
     earlier = list((previous or {}).get("snapshot-log") or ())
     parent = here[int(run[0]["snapshot-id"])].get("parent-snapshot-id")
-    joins = first == 0 and earlier and earlier[-1]["snapshot-id"] == parent
-    return [*earlier, *run] if joins else run
+    if first > 0 or parent is None:
+        return run
+    # A run that died after it wrote the metadata writes it again: what comes after the parent is then in both.
+    again = {entry["snapshot-id"] for entry in run}
+    while earlier and earlier[-1]["snapshot-id"] in again:
+        earlier.pop()
+    return [*earlier, *run] if earlier and earlier[-1]["snapshot-id"] == parent else run
 
 
 def _by_id(documents: Iterable[Document], name: str, key: str) -> list[Any]:

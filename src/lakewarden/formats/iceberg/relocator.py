@@ -10,7 +10,7 @@ from lakewarden.formats.iceberg.metadata import manifest_list, parse, snapshots_
 from lakewarden.formats.iceberg.relocation import relocate_list, relocate_manifest
 from lakewarden.formats.iceberg.relocation_avro import records_of
 from lakewarden.formats.iceberg.relocation_deletes import relocate_deletes
-from lakewarden.formats.iceberg.relocation_document import moved_document, statistics_of
+from lakewarden.formats.iceberg.relocation_document import moved_document, origin_of, statistics_of
 from lakewarden.model.errors import (
     CatalogUnavailableError,
     GcDisabledError,
@@ -77,6 +77,11 @@ class IcebergRelocator:
         read = [parse(source, "archived metadata") for source in sources]
         before = None if previous is None else parse(previous, "the cold table's metadata")
         return json.dumps(moved_document(read, before, table)).encode()
+
+    def described(self, document: bytes) -> tuple[Mapping[str, str], frozenset[int]]:
+        """What a cold table's metadata says of its origin, and which snapshots it has. Raises LakewardenError."""
+        parsed = parse(document, "the cold table's metadata")
+        return origin_of(parsed), frozenset(int(snapshot["snapshot-id"]) for snapshot in snapshots_of(parsed))
 
     def files_of(self, data: bytes, uri: str) -> list[tuple[str, str]]:
         """What one manifest list or manifest names: address and kind of each manifest, or of each live file."""

@@ -80,6 +80,7 @@ def retention(
     snapshots = {int(s["snapshot-id"]): s for s in snapshots_of(document)}
     found = Retention()
     refs = refs_of(document)
+    _check_current(document, refs)
     for name, ref in refs.items():
         why = _ref_stays(name, ref, snapshots, rules)
         if why is None and removable is not None and removable.get(name) != int(ref["snapshot-id"]):
@@ -122,10 +123,20 @@ def refs_of(document: Document) -> dict[str, Mapping[str, Any]]:
     return refs
 
 
+def _check_current(document: Document, refs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise where the two places that say which snapshot is current do not agree: readers follow one or the other."""
+    current = document.get("current-snapshot-id")
+    if current not in (None, -1) and int(refs[MAIN]["snapshot-id"]) != int(current):
+        raise UnsupportedTableError(
+            f"its branch main points at {refs[MAIN]['snapshot-id']} and current-snapshot-id at {current}; "
+            "nothing of it is touched"
+        )
+
+
 def _ref_stays(name: str, ref: Mapping[str, Any], snapshots: Mapping[int, Document], rules: Rules) -> str | None:
     if name == MAIN:
         return "the main branch always stays"
-    if any(fnmatchcase(name, pattern) for pattern in rules.keep):
+    if any(name == pattern or fnmatchcase(name, pattern) for pattern in rules.keep):
         return "kept by the policy"
     head = snapshots.get(int(ref["snapshot-id"]))
     if head is None:
@@ -228,7 +239,8 @@ def _ancestors(head: int, snapshots: Mapping[int, Document]) -> Iterator[int]:
     while number is not None and number in snapshots and number not in seen:
         seen.add(number)
         yield number
-        number = snapshots[number].get("parent-snapshot-id")
+        parent = snapshots[number].get("parent-snapshot-id")
+        number = None if parent is None else int(parent)
 
 
 def _own(properties: Mapping[str, Any], key: str, default: int) -> int:

@@ -162,7 +162,7 @@ def survey(table: PaimonTable, policy: ExpiryPolicy, now: datetime) -> Expiratio
 
 
 def _kept_by_name(branch: Branch, policy: ExpiryPolicy) -> Retention | None:
-    if any(fnmatchcase(branch.name, pattern) for pattern in policy.keep):
+    if any(branch.name == pattern or fnmatchcase(branch.name, pattern) for pattern in policy.keep):
         return Retention(kept={s.id: f"branch {branch.name} is kept by the policy" for s in branch.snapshots})
     return None
 
