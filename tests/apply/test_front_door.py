@@ -10,7 +10,7 @@ import lakewarden
 from lakewarden.warden import Warden
 
 SOURCE = Path(lakewarden.__file__).parent
-MAY_DELETE = {"jobs/expiring.py", "jobs/applying.py", "storage/quarantine.py"}
+MAY_DELETE = {"jobs/hands.py", "jobs/applying.py", "storage/quarantine.py"}
 DOOR = "storage/delete.py"
 
 

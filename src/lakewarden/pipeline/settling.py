@@ -23,11 +23,12 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
 from lakewarden.pipeline.names import KIND_CODES
 from lakewarden.pipeline.probe import MOST_LIVE, Hashes, Live, key_hashes
-from lakewarden.pipeline.quick import FEW_LISTS
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.sweep import Cached, local, manifests_of
 
 FEW_MANIFESTS = 64
+# An expiry reads every snapshot's list. Up to so many the driver is done before a Spark stage has begun.
+FEW_LISTS = 6_000
 
 # One row per manifest, by its number: what its entries name, hashed, whether each is added (1) or deleted (0), its kind.
 ENTRIES = pa.schema(
@@ -84,7 +85,7 @@ def settle(spark: SparkSession, holdings: Holdings, read: ReadTask) -> Settled |
 
 
 def _manifests(spark: SparkSession, holdings: Holdings, read: ReadTask) -> tuple[pa.Table, list[str]]:
-    """MANIFESTS of every holder, and notes. Lists are few, and a Spark stage costs more than reading a thousand here."""
+    """MANIFESTS of every holder, and notes."""
     wanted = holdings.wanted
     if wanted.lists.num_rows <= FEW_LISTS:
         found = pa.Table.from_batches(read_lists(read)(iter(wanted.lists.to_batches())), schema=c.MANIFESTS)
