@@ -53,7 +53,8 @@ class Expiring(TableRun):
         # What a run before released and went on with may have been deleted since: it is not entered again, and what is
         # still there begins to wait anew.
         self._release([table.identifier for table in tables if table.identifier not in self._begun])
-        self.rooms.ledger.pending.renew_run(self.run_id, self.rooms.clock.now())
+        if self._begun:
+            self.rooms.ledger.pending.renew_run(self.run_id, self.rooms.clock.now())
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.rooms.catalogs).items()}
         in_use = in_use_since(self.rooms)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:

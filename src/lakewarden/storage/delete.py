@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field
@@ -87,8 +88,11 @@ def delete(
     for store in by_store:
         if not store.exists_root():
             raise MissingStoreError(f"{store!r} is not there; nothing of this batch was deleted")
+    ordered = sorted(batch.uris)
     for root in permit.roots:
-        used = root.startswith("file://") and any(within(uri, root) for uri in batch.uris)
+        # If any name begins with the root, then the first one that is not before it does.
+        at = bisect_left(ordered, root)
+        used = root.startswith("file://") and at < len(ordered) and within(ordered[at], root)
         # An unmounted disk leaves an empty directory above: every file would look absent.
         if used and not os.path.isdir(root.removeprefix("file://")):
             raise MissingStoreError(f"the root {root} is not there; nothing of this batch was deleted")
