@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from pyiceberg.table import Table
 from lakewarden.jobs import applying, table_run
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.run import RunResult
-from tests.apply.test_crash import Crash
 from tests.lakes import age_everything
 from tests.lifecycle.expiry_pen import BY_PART, SCHEMA, arrow
 from tests.lifecycle.expiry_site import (
@@ -33,6 +31,7 @@ from tests.lifecycle.expiry_site import (
     rows_of_all,
     snapshot_ids,
 )
+from tests.paimon.test_expiry_crashes import Crash, crashing
 from tests.plan.site import Seen
 
 pytestmark = [
@@ -216,23 +215,6 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "outcomes": (rooms.ledger.journal, "outcomes"),
         "last head": (applying, "write_head"),
     }[name]
-
-
-def crashing(patched: pytest.MonkeyPatch, owner: Any, name: str, *, after: bool, on_call: int) -> None:
-    """Die before or after the work of one call, of whatever thread."""
-    real = getattr(owner, name)
-    calls = itertools.count(1)
-
-    def dying(*given: Any, **more: Any) -> Any:
-        mine = next(calls) == on_call
-        if mine and not after:
-            raise Crash
-        answer = real(*given, **more)
-        if mine:
-            raise Crash
-        return answer
-
-    patched.setattr(owner, name, dying)
 
 
 EXPIRY_POINTS = [

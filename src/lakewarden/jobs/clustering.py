@@ -17,7 +17,7 @@ from lakewarden.model.errors import CommitConflictError, LakewardenError, PlanOu
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Pointer
+from lakewarden.model.table import Pointer, catalog_of
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.session import SparkSession
@@ -88,7 +88,7 @@ class Clustering(TableRun):
         """One spec, on the table as it is now; again on the next one if another writer was quicker."""
         from lakewarden.pipeline.rewriting.manifests import rewrite_manifests
 
-        rewriter = self.rooms.manifest_rewriters[table.identifier.split(".", 1)[0]]
+        rewriter = self.rooms.manifest_rewriters[catalog_of(table.identifier)]
         commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
         properties = {**lineage(self.rooms, self.plan, self.run_id), "lakewarden.commit": commit}
         for attempt in range(1, TRIES + 1):

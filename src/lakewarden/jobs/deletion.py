@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from lakewarden.jobs.cold_copies import ColdCopies
 from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
+from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.store_clock import store_now
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
 from lakewarden.model.errors import LakewardenError
-from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
+from lakewarden.model.plan import TablePlan, Tally, add_tallies
 from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
@@ -82,22 +82,21 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
 
     progress("write the plan", 3, STAGES)
     tables, stopped = _tables(rooms, fleet, policies, chosen, evidence, due)
-    document = Plan(
-        job=Job.PHYSICAL_DELETION,
-        created_at=now,
-        expires_at=now + PLAN_LIFETIME,
+    result = draw_up(
+        rooms,
+        request,
+        fleet,
+        Job.PHYSICAL_DELETION,
+        now,
         cutoff=now - min((policies[name].visibility_delay for name in chosen), default=timedelta()),
-        actor=request.actor,
         tables=tables,
         roots=tuple(planned_root(root, fleet, evidence) for root in due.roots),
         parts=evidence.parts,
-        pointers=fleet.pointers,
         brakes={str(Brake.REACHABLE_EMPTY): stopped} if stopped else {},
-    ).sealed()
-    keep_plan(rooms, request, document)
+    )
     progress("done", STAGES, STAGES)
-    log.info("plan written", plan=document.plan_id, files=document.totals()["changes"].get("files", 0))
-    return PlanResult(document, request.directory)
+    log.info("plan written", plan=result.plan.plan_id, files=result.plan.totals()["changes"].get("files", 0))
+    return result
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,8 @@ def _evidence(
         facts: pa.Table
         if (settled := settle(spark, holdings, read)) is not None:
             facts = quick.facts_of_files(spark, due.parts, settled.live, part, read)
-            _let_wait_anew(rooms, due.parts, settled.live, part.homes)
+            if pc.any(pc.equal(facts["verdict"], str(Verdict.LIVE)), min_count=0).as_py():
+                _let_wait_anew(rooms, due.parts, settled.live, part.homes)
             facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
             counts = settled.live.counts(len(fleet.states))
             needed = {number: (int(count), "") for number, count in enumerate(counts) if count}

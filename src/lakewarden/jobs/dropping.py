@@ -21,7 +21,7 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Holder, TableState
+from lakewarden.model.table import Holder, TableState, catalog_of
 from lakewarden.pipeline.partitions import by_table, partitions_here
 from lakewarden.pipeline.reading import note_refusal
 from lakewarden.pipeline.wanted import Wanted
@@ -65,7 +65,7 @@ class Dropping(TableRun):
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
             changed = self._changed(state, table)
-            expirer = self.rooms.partition_expirers[name.split(".", 1)[0]]
+            expirer = self.rooms.partition_expirers[catalog_of(name)]
             for number, batch in enumerate(_batches(table)):
                 check_frozen(self.rooms, "no further partition was dropped")
                 self.lease.check()
@@ -97,7 +97,7 @@ class Dropping(TableRun):
     def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
         """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
         policy = PartitionPolicy.of({**table.policy, "enabled": True})
-        expirer = self.rooms.partition_expirers[table.identifier.split(".", 1)[0]]
+        expirer = self.rooms.partition_expirers[catalog_of(table.identifier)]
         holder = expirer.latest(state, policy)
         if not isinstance(holder, Holder):
             raise PlanOutdatedError(f"the partitions of {table.identifier} do not age any more; nothing was changed")

@@ -28,7 +28,7 @@ from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedE
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import FileOutcome, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Pointer
+from lakewarden.model.table import Pointer, catalog_of
 from lakewarden.model.verdict import Outcome, Verdict
 
 TABLES_AT_ONCE = 8
@@ -90,7 +90,7 @@ class Expiring(TableRun):
                 if pointer is None:
                     raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
                 began = self.rooms.clock.boot()
-                expirer = self.rooms.expirers[name.split(".", 1)[0]]
+                expirer = self.rooms.expirers[catalog_of(name)]
                 steps = table.detail["steps"]
                 if (why := expirer.outdated(pointer, steps, resumed=name in self._begun)) is not None:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")

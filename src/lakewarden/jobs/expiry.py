@@ -14,11 +14,10 @@ from lakewarden.jobs.evidence import Evidence, gather, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.jobs.in_use import in_use_since
 from lakewarden.jobs.planning import (
-    PLAN_LIFETIME,
     Request,
     chosen_of,
     committable,
-    keep_plan,
+    draw_up,
     planned_root,
     policies_of,
 )
@@ -27,12 +26,12 @@ from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, sha
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, UnsupportedTableError
 from lakewarden.model.expiry import Expiration
-from lakewarden.model.plan import Plan, TablePlan, Tally
+from lakewarden.model.plan import TablePlan, Tally
 from lakewarden.model.policy import ExpiryPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState
+from lakewarden.model.table import TableState, catalog_of
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
@@ -68,23 +67,21 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     evidence = _evidence(rooms, fleet, going, roots, request.directory, session) if roots else Evidence()
 
     progress("write the plan", 3, STAGES)
-    document = Plan(
-        job=Job.SNAPSHOT_EXPIRY,
-        created_at=now,
-        expires_at=now + PLAN_LIFETIME,
-        cutoff=now,
-        actor=request.actor,
+    result = draw_up(
+        rooms,
+        request,
+        fleet,
+        Job.SNAPSHOT_EXPIRY,
+        now,
         tables=tuple(
             table for table in _tables(rooms, fleet, policies, expirations, evidence) if table.identifier in chosen
         ),
         roots=tuple(planned_root(root, fleet, evidence) for root in roots),
         parts=evidence.parts,
-        pointers=fleet.pointers,
-    ).sealed()
-    keep_plan(rooms, request, document)
+    )
     progress("done", STAGES, STAGES)
-    log.info("plan written", plan=document.plan_id, snapshots=document.totals()["changes"].get("snapshots", 0))
-    return PlanResult(document, request.directory)
+    log.info("plan written", plan=result.plan.plan_id, snapshots=result.plan.totals()["changes"].get("snapshots", 0))
+    return result
 
 
 def _surveys(
@@ -95,7 +92,7 @@ def _surveys(
     asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def survey(state: TableState) -> Expiration:
-        expirer = rooms.expirers.get(state.identifier.split(".", 1)[0])
+        expirer = rooms.expirers.get(catalog_of(state.identifier))
         if expirer is None:
             why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return Expiration(refusal=UnsupportedTableError(why).refusal())

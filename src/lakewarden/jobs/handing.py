@@ -28,6 +28,7 @@ from lakewarden.model.errors import LakewardenError, PlanOutdatedError, StoreUna
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
+from lakewarden.model.table import catalog_of
 from lakewarden.model.tiers import HandoffPolicy, Move, MovedTable, cold_uuid
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
@@ -77,7 +78,7 @@ class Handing(TableRun):
         return self.closed(changed, list(self._failed.values()))
 
     def _mover(self, table: TablePlan, bandwidth: Bandwidth) -> Mover:
-        relocator = self.rooms.relocators[table.identifier.split(".", 1)[0]]
+        relocator = self.rooms.relocators[catalog_of(table.identifier)]
         move = Move(FileUri.parse(table.detail["location"]).as_prefix(), table.detail["cold"])
 
         def sizes(uris: Sequence[str]) -> Mapping[str, int]:

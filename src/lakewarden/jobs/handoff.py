@@ -9,11 +9,11 @@ from typing import Any
 from lakewarden.jobs.aged_files import AgedFiles, Survey
 from lakewarden.jobs.aging import AgedOut, aged_out
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, policies_of
+from lakewarden.jobs.planning import Request, chosen_of, draw_up, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.logs import bind
 from lakewarden.model.errors import Refusal, UnreadableMetadataError
-from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
@@ -47,21 +47,18 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     files = survey.files() if aged else AgedFiles()
 
     progress("write the plan", 3, STAGES)
-    document = Plan(
-        job=Job.TIER_HANDOFF,
-        created_at=now,
-        expires_at=now + PLAN_LIFETIME,
-        cutoff=now,
-        actor=request.actor,
+    result = draw_up(
+        rooms,
+        request,
+        fleet,
+        Job.TIER_HANDOFF,
+        now,
         tables=tuple(_tables(rooms, fleet, policies, waiting, files)),
-        roots=(),
         parts=files.parts,
-        pointers=fleet.pointers,
-    ).sealed()
-    keep_plan(rooms, request, document)
+    )
     progress("done", STAGES, STAGES)
-    log.info("plan written", plan=document.plan_id, **document.totals()["changes"])
-    return PlanResult(document, request.directory)
+    log.info("plan written", plan=result.plan.plan_id, **result.plan.totals()["changes"])
+    return result
 
 
 def _waiting(

@@ -9,22 +9,21 @@ from typing import Any
 from lakewarden.jobs.evidence import Evidence, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.jobs.planning import (
-    PLAN_LIFETIME,
     Request,
     chosen_of,
     committable,
-    keep_plan,
+    draw_up,
     planned_root,
     policies_of,
 )
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.logs import bind
 from lakewarden.model.manifests import Clustering, ManifestPolicy, ManifestSurvey
-from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState
+from lakewarden.model.table import TableState, catalog_of
 
 STAGES = 3
 
@@ -46,21 +45,18 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("write the plan", 2, STAGES)
     tables = tuple(_tables(rooms, fleet, policies, chosen, found))
     changing = {table.identifier for table in tables if any(table.changes.values())}
-    document = Plan(
-        job=Job.MANIFEST_REWRITE,
-        created_at=now,
-        expires_at=now + PLAN_LIFETIME,
-        cutoff=now,
-        actor=request.actor,
+    result = draw_up(
+        rooms,
+        request,
+        fleet,
+        Job.MANIFEST_REWRITE,
+        now,
         tables=tables,
         roots=tuple(planned_root(r, fleet, Evidence()) for r in fleet.roots if changing.intersection(r.tables)),
-        parts=(),
-        pointers=fleet.pointers,
-    ).sealed()
-    keep_plan(rooms, request, document)
+    )
     progress("done", STAGES, STAGES)
-    log.info("plan written", plan=document.plan_id, manifests=document.totals()["changes"].get("manifests", 0))
-    return PlanResult(document, request.directory)
+    log.info("plan written", plan=result.plan.plan_id, manifests=result.plan.totals()["changes"].get("manifests", 0))
+    return result
 
 
 def _surveys(
@@ -70,7 +66,7 @@ def _surveys(
     states = [state for state in fleet.states if state.identifier in chosen and not state.refusal]
 
     def ask(state: TableState) -> ManifestSurvey:
-        rewriter = rooms.manifest_rewriters.get(state.identifier.split(".", 1)[0])
+        rewriter = rooms.manifest_rewriters.get(catalog_of(state.identifier))
         if rewriter is None:
             return ManifestSurvey(left=f"{state.format} tables look after their manifests themselves")
         return rewriter.survey(state, policies[state.identifier])

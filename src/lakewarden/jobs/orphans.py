@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from lakewarden.jobs.emptiness import with_empty_directories
 from lakewarden.jobs.evidence import Evidence, gather, judge_tables
 from lakewarden.jobs.fleet import Fleet, load_fleet, load_states
-from lakewarden.jobs.planning import PLAN_LIFETIME, Request, chosen_of, keep_plan, planned_root, policies_of
+from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.second_look import second_look
 from lakewarden.jobs.store_clock import store_now
@@ -21,7 +21,7 @@ from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Pointer
+from lakewarden.model.table import Pointer, catalog_of
 from lakewarden.model.verdict import Verdict
 
 STAGES = 5
@@ -55,27 +55,26 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("judge", 3, STAGES)
     last = rooms.ledger.reach.last()
     tables, stopped = judge_tables(sweep, fleet, evidence, last, rooms.inventory)
-    document = Plan(
-        job=Job.ORPHAN_CLEANUP,
-        created_at=now,
-        expires_at=now + PLAN_LIFETIME,
+
+    progress("write the plan", 4, STAGES)
+    result = draw_up(
+        rooms,
+        request,
+        fleet,
+        Job.ORPHAN_CLEANUP,
+        now,
         cutoff=now - default.grace,
-        actor=request.actor,
         tables=tables,
         roots=tuple(planned_root(root, fleet, evidence) for root in swept),
         parts=evidence.parts,
-        pointers=fleet.pointers,
         brakes=stopped,
-    ).sealed()
-
-    progress("write the plan", 4, STAGES)
-    keep_plan(rooms, request, document)
-    rooms.ledger.reach.record(_reaches(document, fleet, swept, evidence, last, now))
+    )
+    rooms.ledger.reach.record(_reaches(result.plan, fleet, swept, evidence, last, now))
     for entry in evidence.cached:
         rooms.ledger.cache.add(**entry)
     progress("done", STAGES, STAGES)
-    log.info("plan written", plan=document.plan_id, orphans=document.totals()["changes"].get("files", 0))
-    return PlanResult(document, request.directory)
+    log.info("plan written", plan=result.plan.plan_id, orphans=result.plan.totals()["changes"].get("files", 0))
+    return result
 
 
 def with_longer_grace(
@@ -86,7 +85,7 @@ def with_longer_grace(
     states = {state.identifier: state for state in fleet.states}
     for grace in {policy.grace for policy in policies.values() if policy.grace > read_for}:
         again = [
-            (catalogs[name.split(".", 1)[0]], Pointer(name, state.metadata_location))
+            (catalogs[catalog_of(name)], Pointer(name, state.metadata_location))
             for name, state in states.items()
             if policies[name].grace == grace and state.refusal is None
         ]

@@ -11,11 +11,10 @@ from typing import Any
 from lakewarden.jobs.evidence import Evidence, refusals_of
 from lakewarden.jobs.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.jobs.planning import (
-    PLAN_LIFETIME,
     Request,
     chosen_of,
     committable,
-    keep_plan,
+    draw_up,
     planned_root,
     policies_of,
 )
@@ -24,11 +23,11 @@ from lakewarden.jobs.sweeping import read_task, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
 from lakewarden.model.partitions import PartitionExpiration, PartitionExpirer, PartitionFiles, PartitionLine
-from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Holder, TableState
+from lakewarden.model.table import Holder, TableState, catalog_of
 from lakewarden.pipeline.partitions import Times, by_table
 from lakewarden.pipeline.reading import note_refusal
 from lakewarden.pipeline.wanted import Wanted
@@ -80,21 +79,18 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     progress("write the plan", 3, STAGES)
     tables = tuple(_tables(rooms, fleet, policies, chosen, found, partitions))
     changing = {table.identifier for table in tables if any(table.changes.values())}
-    document = Plan(
-        job=Job.PARTITION_EXPIRY,
-        created_at=now,
-        expires_at=now + PLAN_LIFETIME,
-        cutoff=now,
-        actor=request.actor,
+    result = draw_up(
+        rooms,
+        request,
+        fleet,
+        Job.PARTITION_EXPIRY,
+        now,
         tables=tables,
         roots=tuple(planned_root(r, fleet, Evidence()) for r in fleet.roots if changing.intersection(r.tables)),
-        parts=(),
-        pointers=fleet.pointers,
-    ).sealed()
-    keep_plan(rooms, request, document)
+    )
     progress("done", STAGES, STAGES)
-    log.info("plan written", plan=document.plan_id, partitions=document.totals()["changes"].get("partitions", 0))
-    return PlanResult(document, request.directory)
+    log.info("plan written", plan=result.plan.plan_id, partitions=result.plan.totals()["changes"].get("partitions", 0))
+    return result
 
 
 def _counted(spark: Any, wanted: Wanted, rooms: Rooms, times: Times) -> Any:
@@ -110,7 +106,7 @@ def _asked(
     numbers = [n for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def ask(state: TableState) -> Holder | Refusal | None:
-        expirer = rooms.partition_expirers.get(state.identifier.split(".", 1)[0])
+        expirer = rooms.partition_expirers.get(catalog_of(state.identifier))
         if expirer is None:
             why = f"partitions of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return UnsupportedTableError(why).refusal()
@@ -121,7 +117,7 @@ def _asked(
 
 
 def _expirer(rooms: Rooms, state: TableState) -> PartitionExpirer:
-    return rooms.partition_expirers[state.identifier.split(".", 1)[0]]
+    return rooms.partition_expirers[catalog_of(state.identifier)]
 
 
 def _survey(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from lakewarden.jobs.evidence import Evidence
@@ -13,9 +13,10 @@ from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.store_clock import store_now
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
-from lakewarden.model.plan import PLAN_FILE, Plan, PlannedRoot
+from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.roots import Root, home_of
+from lakewarden.model.run import PlanResult
 
 PLAN_LIFETIME = timedelta(hours=24)
 P = TypeVar("P")
@@ -101,7 +102,32 @@ def planned_root(root: Root, fleet: Fleet, evidence: Evidence) -> PlannedRoot:
     return PlannedRoot(root.prefix, root.tables, evidence.root_refusals.get(root.id), home_of(root, fleet.homes))
 
 
-def keep_plan(rooms: Rooms, request: Request, document: Plan) -> None:
-    """Write the header where the plan's files are, and remember it."""
+def draw_up(
+    rooms: Rooms,
+    request: Request,
+    fleet: Fleet,
+    job: Job,
+    now: datetime,
+    *,
+    tables: Iterable[TablePlan],
+    roots: Iterable[PlannedRoot] = (),
+    parts: Iterable[PartFile] = (),
+    cutoff: datetime | None = None,
+    brakes: Mapping[str, tuple[str, ...]] | None = None,
+) -> PlanResult:
+    """The plan, sealed: its header is written where its files are, and remembered."""
+    document = Plan(
+        job=job,
+        created_at=now,
+        expires_at=now + PLAN_LIFETIME,
+        cutoff=cutoff or now,
+        actor=request.actor,
+        tables=tuple(tables),
+        roots=tuple(roots),
+        parts=tuple(parts),
+        pointers=fleet.pointers,
+        brakes=brakes or {},
+    ).sealed()
     rooms.stores.put(request.directory + PLAN_FILE, document.dumps())
     rooms.ledger.plans.save(document, request.directory)
+    return PlanResult(document, request.directory)

@@ -17,6 +17,7 @@ from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import RunResult, RunStatus
+from lakewarden.model.table import catalog_of
 from lakewarden.model.tiers import Move, MovedTable, Relocator
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind
@@ -144,7 +145,7 @@ def _find(rooms: Rooms, text: str) -> ColdSnapshot:
 def _relocator(rooms: Rooms, identifier: str) -> Relocator:
     if len(identifier.split(".")) < 3 or "" in identifier.split("."):
         raise UsageError(f"--as {identifier} is not catalog.namespace.name; nothing was restored")
-    catalog = identifier.split(".", 1)[0]
+    catalog = catalog_of(identifier)
     if catalog not in rooms.relocators:
         known = ", ".join(sorted(rooms.relocators)) or "none"
         raise NotFoundError(

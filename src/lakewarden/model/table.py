@@ -10,6 +10,16 @@ from lakewarden.model.errors import Refusal
 from lakewarden.model.verdict import Kind
 
 
+def catalog_of(identifier: str) -> str:
+    """The catalog of `catalog.namespace….table`."""
+    return identifier.split(".", 1)[0]
+
+
+def name_within(identifier: str) -> str:
+    """What its catalog calls a table: `namespace….table`."""
+    return identifier.split(".", 1)[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Pointer:
     """The catalog's word on one table: its name and where its current metadata is.

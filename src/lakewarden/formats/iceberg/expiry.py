@@ -21,7 +21,7 @@ from lakewarden.model.errors import LakewardenError, TableMovedError, Unreadable
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import Files
-from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.table import Pointer, TableState, name_within
 
 TRIES = 10
 FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
@@ -54,7 +54,7 @@ class IcebergExpirer:
     def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
         """Expire what was planned and may still go. Raises TableMovedError if the table does not hold still."""
         versions = self._versions()
-        table = pointer.identifier.split(".", 1)[1]
+        table = name_within(pointer.identifier)
         tries = Retrying(
             retry=retry_if_exception_type(MovedOnError),
             stop=stop_after_attempt(TRIES),

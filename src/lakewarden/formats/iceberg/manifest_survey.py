@@ -22,7 +22,7 @@ from lakewarden.model.errors import (
 )
 from lakewarden.model.manifests import JavaTable, ManifestLine, ManifestPolicy, ManifestSurvey, Range, survey_of
 from lakewarden.model.ports import Files
-from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.table import Pointer, TableState, name_within
 
 TARGET = "commit.manifest.target-size-bytes"
 TARGET_BYTES = 8 << 20
@@ -53,7 +53,7 @@ class IcebergManifestRewriter:
             return ManifestSurvey(refusal=UnreadableMetadataError(reason).refusal())
 
     def open(self, pointer: Pointer, uuid: str) -> JavaTable:
-        table = pointer.identifier.split(".", 1)[1]
+        table = name_within(pointer.identifier)
         version = self._versions().current(table)
         if version.document.get("table-uuid") != uuid:
             raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")

@@ -17,7 +17,7 @@ from lakewarden.model.errors import LakewardenError, PlanOutdatedError, Refusal,
 from lakewarden.model.partitions import Drop, PartitionExpiration, PartitionFiles
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.ports import Files
-from lakewarden.model.table import Hold, Holder, ManifestList, Pointer, TableState
+from lakewarden.model.table import Hold, Holder, ManifestList, Pointer, TableState, name_within
 
 REMEMBERED = 10_000  # metadata files, of which a long-lived worker sees ever new ones
 
@@ -78,7 +78,7 @@ class IcebergPartitionExpirer:
     def drop(self, pointer: Pointer, drop: Drop, now_ms: int) -> Mapping[str, Any] | None:
         """One commit that marks every file of the partitions as deleted; the files stay until snapshots expire."""
         versions = self._versions()
-        table = pointer.identifier.split(".", 1)[1]
+        table = name_within(pointer.identifier)
         seen = read_version(self._files, pointer.metadata_location).document.get("table-uuid")
         if versions.current(table).document.get("table-uuid") != seen:
             raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any
 
+from lakewarden.model.avro_frames import SYNC_BYTES, headed
+from lakewarden.model.avro_frames import header as container_header
 from lakewarden.model.errors import IncompleteManifestError
 
 Record = dict[str, Any]
 
-MAGIC = b"Obj\x01"
-SYNC_BYTES = 16
 SCHEMA, CODEC = b"avro.schema", b"avro.codec"
 KEPT_CODECS = (b"null", b"deflate")
 
@@ -32,8 +32,8 @@ def rewrite(data: bytes, uri: str, change: Callable[[Sequence[Record]], None]) -
     out = BytesIO()
     fastavro.writer(out, plain, records, codec=codec.decode(), sync_marker=sync)
     written = out.getvalue()
-    _, end = _header(written)
-    return _headed({**header, CODEC: codec}, sync) + written[end + SYNC_BYTES :]
+    _, end = container_header(written)
+    return headed({**header, CODEC: codec}, sync) + written[end + SYNC_BYTES :]
 
 
 def records_of(data: bytes, uri: str) -> list[Record]:
@@ -46,10 +46,10 @@ def _opened(data: bytes, uri: str) -> tuple[dict[bytes, bytes], bytes, Any, list
     import fastavro
 
     try:
-        header, at = _header(data)
+        header, at = container_header(data)
         sync, body = data[at : at + SYNC_BYTES], data[at + SYNC_BYTES :]
         plain = _without_logic(json.loads(header[SCHEMA]))
-        read: Any = fastavro.reader(BytesIO(_headed({**header, SCHEMA: json.dumps(plain).encode()}, sync) + body))
+        read: Any = fastavro.reader(BytesIO(headed({**header, SCHEMA: json.dumps(plain).encode()}, sync) + body))
         return header, sync, plain, list(read)
     except Exception as error:  # whatever a damaged file makes the decoder raise, the table is left alone
         raise IncompleteManifestError(f"{uri} cannot be read ({type(error).__name__}: {error})") from error
@@ -58,7 +58,7 @@ def _opened(data: bytes, uri: str) -> tuple[dict[bytes, bytes], bytes, Any, list
 def header_of(data: bytes, uri: str) -> dict[bytes, bytes]:
     """What a container says of itself. Raises IncompleteManifestError."""
     try:
-        return _header(data)[0]
+        return container_header(data)[0]
     except (LookupError, ValueError) as error:
         raise IncompleteManifestError(f"{uri} is not an Avro file ({error})") from error
 
@@ -69,53 +69,3 @@ def _without_logic(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: _without_logic(value) for key, value in schema.items() if key != "logicalType"}
     return schema
-
-
-def _headed(meta: dict[bytes, bytes], sync: bytes) -> bytes:
-    members = b"".join(_text(key) + _text(value) for key, value in meta.items())
-    return MAGIC + _long(len(meta)) + members + _long(0) + sync
-
-
-def _header(data: bytes) -> tuple[dict[bytes, bytes], int]:
-    """The header's names and values in their order, and where the sync marker begins."""
-    if not data.startswith(MAGIC):
-        raise ValueError(f"starts with {data[:4]!r}")
-    meta: dict[bytes, bytes] = {}
-    at = len(MAGIC)
-    while True:
-        count, at = _number(data, at)
-        if count == 0:
-            return meta, at
-        if count < 0:
-            _, at = _number(data, at)
-        for _ in range(abs(count)):
-            length, at = _number(data, at)
-            key, at = data[at : at + length], at + length
-            length, at = _number(data, at)
-            meta[key], at = data[at : at + length], at + length
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """One zigzag number of variable length, and where the next thing begins."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-
-
-def _long(value: int) -> bytes:
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
-
-
-def _text(value: bytes) -> bytes:
-    return _long(len(value)) + value

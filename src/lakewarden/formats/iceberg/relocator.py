@@ -21,6 +21,7 @@ from lakewarden.model.errors import (
     UnsupportedTableError,
 )
 from lakewarden.model.ports import Files
+from lakewarden.model.table import name_within
 from lakewarden.model.tiers import AgedSnapshot, Move, MovedTable, Sizes
 from lakewarden.model.verdict import Kind
 
@@ -99,7 +100,7 @@ class IcebergRelocator:
         from pyiceberg.exceptions import NoSuchNamespaceError
         from pyiceberg.schema import Schema
 
-        name = identifier.split(".", 1)[1]
+        name = name_within(identifier)
         try:
             # Asked for, because some servers make a namespace up when a table is put into it.
             self._catalog().load_namespace_properties(name.rpartition(".")[0])
@@ -123,7 +124,7 @@ class IcebergRelocator:
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         try:
-            self._catalog().register_table(identifier.split(".", 1)[1], metadata_uri)
+            self._catalog().register_table(name_within(identifier), metadata_uri)
         except TableAlreadyExistsError as error:
             raise _taken(identifier) from error
         except Exception as error:

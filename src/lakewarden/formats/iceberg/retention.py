@@ -61,12 +61,16 @@ class Rules:
 
 @dataclass(slots=True)
 class Retention:
-    """By snapshot id: the branch it is seen from, and why it goes or stays. By ref name: why it goes or stays."""
+    """By snapshot id: the branch it is seen from, and why it goes or stays. By ref name: why it goes or stays.
+
+    `whole_lines` are the snapshots of which none may be taken out of its line, whoever asks.
+    """
 
     expired: dict[int, tuple[str, str]] = field(default_factory=dict)
     kept: dict[int, tuple[str, str]] = field(default_factory=dict)
     refs_expired: dict[str, str] = field(default_factory=dict)
     refs_kept: dict[str, str] = field(default_factory=dict)
+    whole_lines: set[int] = field(default_factory=set)
 
 
 def retention(
@@ -161,15 +165,18 @@ def _walk(
             continue
         line = list(_ancestors(head, snapshots))
         yield from ((number, name) for number in line)
-        for number, why in _branch_keeps([snapshots[n] for n in line], ref, rules):
+        floors = dict(_floors([snapshots[n] for n in line], rules))
+        found.whole_lines.update(line[: max(floors, default=-1) + 1])
+        for number, why in _branch_keeps([snapshots[n] for n in line], ref, floors, rules):
             found.kept.setdefault(number, (name, why))
 
 
-def _branch_keeps(line: list[Document], ref: Mapping[str, Any], rules: Rules) -> Iterator[tuple[int, str]]:
+def _branch_keeps(
+    line: list[Document], ref: Mapping[str, Any], floors: Mapping[int, str], rules: Rules
+) -> Iterator[tuple[int, str]]:
     """The run of snapshots that a branch keeps, newest first, each with its reason."""
     at_least = int(ref.get("min-snapshots-to-keep") or rules.keep_at_least)
     max_age = _max_age(ref, rules)
-    floors = dict(_floors(line, rules))
     lowest = max(floors, default=-1)
     for place, snapshot in enumerate(line):
         surplus = rules.keep_at_most is not None and place >= rules.keep_at_most
@@ -217,9 +224,8 @@ def _explicit(
             raise UnsupportedTableError(
                 f"snapshot_expiry.expire_ids names {number}, at which {names[0]} points; nothing of this table is touched"
             )
-        branch, why = found.kept.get(number, (STAGED, ""))
-        if "checkpoint" not in why and "in progress" not in why:
-            found.kept.pop(number, None)
+        if number not in found.whole_lines:
+            branch, _ = found.kept.pop(number, (STAGED, ""))
             found.expired[number] = (branch, "named by the policy")
 
 

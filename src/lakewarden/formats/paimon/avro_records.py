@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+from lakewarden.model.avro_frames import SYNC_BYTES, header, number
 from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 
 Record = dict[str, Any]
-
-_MAGIC = b"Obj\x01"
-_SYNC = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,41 +84,18 @@ def merged(first: AvroRecords, second: AvroRecords) -> AvroRecords:
 
 def _framed_rows(data: bytes) -> int:
     """The number of rows that the container's own frames add up to. Raises ValueError for a file cut anywhere in a block."""
-    if not data.startswith(_MAGIC):
-        raise ValueError("not an Avro file")
-    at = len(_MAGIC)
-    while True:  # the header is a map of names and bytes, in pieces
-        count, at = _long(data, at)
-        if count < 0:
-            _, at = _long(data, at)
-        if count == 0:
-            break
-        for _ in range(2 * abs(count)):
-            length, at = _long(data, at)
-            at += length
-    sync = data[at : at + _SYNC]
-    at += _SYNC
+    _, at = header(data)
+    sync = data[at : at + SYNC_BYTES]
+    at += SYNC_BYTES
     rows = 0
     while at < len(data):
-        count, at = _long(data, at)
-        length, at = _long(data, at)
+        count, at = number(data, at)
+        length, at = number(data, at)
         at += length
-        if count < 0 or length < 0 or data[at : at + _SYNC] != sync:
+        if count < 0 or length < 0 or data[at : at + SYNC_BYTES] != sync:
             raise ValueError("a block is cut or damaged")
-        at += _SYNC
+        at += SYNC_BYTES
         rows += count
-    if at != len(data) or len(sync) != _SYNC:
+    if at != len(data) or len(sync) != SYNC_BYTES:
         raise ValueError("the file is cut")
     return rows
-
-
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    """One zigzag number of variable length, and where the next thing begins."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7

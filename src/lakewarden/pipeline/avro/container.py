@@ -17,10 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.model.avro_frames import SYNC_BYTES, headed, header, long, number, take
 from lakewarden.model.errors import IncompleteManifestError
 
-MAGIC = b"Obj\x01"
-SYNC_BYTES = 16
 _SYNC = b"lakewarden-sync!"
 
 
@@ -44,7 +43,7 @@ def open_container(data: bytes) -> Container:
 def header_of(data: bytes) -> dict[bytes, bytes]:
     """What a file says of itself before its rows. Raises IncompleteManifestError."""
     try:
-        return _header(data)[0]
+        return header(data)[0]
     except (LookupError, ValueError, MemoryError) as error:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
@@ -52,11 +51,10 @@ def header_of(data: bytes) -> dict[bytes, bytes]:
 def merge(containers: Sequence[Container]) -> bytes:
     """One file with the rows of many of the same schema, in order, one block each."""
     schema = decodable(containers[0].schema)
-    out = bytearray(MAGIC)
-    out += _long(2) + _text(b"avro.schema") + _text(schema) + _text(b"avro.codec") + _text(b"null") + _long(0) + _SYNC
+    out = bytearray(headed({b"avro.schema": schema, b"avro.codec": b"null"}, _SYNC))
     for container in containers:
         if container.rows:
-            out += _long(container.rows) + _long(len(container.body)) + container.body + _SYNC
+            out += long(container.rows) + long(len(container.body)) + container.body + _SYNC
     return bytes(out)
 
 
@@ -91,74 +89,22 @@ def _is_empty(schema: Any) -> bool:
 
 
 def _open(data: bytes) -> Container:
-    if data[:4] != MAGIC:
-        raise ValueError(f"starts with {data[:4]!r}")
-    meta, at = _header(data)
-    sync, at = _take(data, at, SYNC_BYTES)
+    meta, at = header(data)
+    sync, at = take(data, at, SYNC_BYTES)
     unpack = _codec(meta.get(b"avro.codec", b"null"))
     rows, blocks, size = 0, [], len(data)
     while at < size:
-        count, at = _varint(data, at)
-        length, at = _varint(data, at)
+        count, at = number(data, at)
+        length, at = number(data, at)
         if count < 0 or length < 0:
             raise ValueError("a block with a negative size")
-        block, at = _take(data, at, length)
-        marker, at = _take(data, at, SYNC_BYTES)
+        block, at = take(data, at, length)
+        marker, at = take(data, at, SYNC_BYTES)
         if marker != sync:
             raise ValueError(f"sync marker missing at byte {at - SYNC_BYTES}")
         blocks.append(unpack(block))
         rows += count
     return Container(meta[b"avro.schema"], rows, b"".join(blocks))
-
-
-def _header(data: bytes) -> tuple[dict[bytes, bytes], int]:
-    meta: dict[bytes, bytes] = {}
-    at = len(MAGIC)
-    while True:
-        count, at = _varint(data, at)
-        if count == 0:
-            return meta, at
-        if count < 0:
-            _, at = _varint(data, at)
-        for _ in range(abs(count)):
-            length, at = _varint(data, at)
-            key, at = _take(data, at, length)
-            length, at = _varint(data, at)
-            meta[key], at = _take(data, at, length)
-
-
-def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
-    end = at + length
-    if length < 0 or end > len(data):
-        raise ValueError(f"cut at byte {len(data)}")
-    return data[at:end], end
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise ValueError(f"not a number at byte {at}")
-
-
-def _long(value: int) -> bytes:
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _text(value: bytes) -> bytes:
-    return _long(len(value)) + value
 
 
 def _codec(name: bytes) -> Callable[[bytes], bytes]:
