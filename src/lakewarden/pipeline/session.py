@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,8 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 __all__ = ["DataFrame", "SparkSession", "spark_session"]
 
 LOOPBACK = "127.0.0.1"
+# A socket's address has 108 characters at most, of which Spark takes some for its name.
+LONGEST_SOCKET_DIRECTORY = 48
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -68,7 +71,12 @@ def spark_session(master: str, conf: Mapping[str, str], app: str) -> SparkSessio
 def _local() -> dict[str, str]:
     """What a session within this machine wants on top."""
     archive = f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
+    sockets = tempfile.gettempdir()
+    short = len(sockets) <= LONGEST_SOCKET_DIRECTORY
     return {
+        # Over the loopback every task waits 40 ms for an acknowledgement that the kernel holds back.
+        "spark.python.unix.domain.socket.enabled": str(short).lower(),
+        "spark.python.unix.domain.socket.dir": sockets,
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": "2g",
