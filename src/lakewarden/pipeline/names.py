@@ -47,6 +47,12 @@ def canonical_column(values: pa.Array) -> pa.Array:
     for prefix in _PLAIN:
         if pc.all(pc.starts_with(values, prefix)).as_py() and not pc.any(pc.starts_with(values, prefix + "/")).as_py():
             return values
+    # Lists name the same manifests again and again: each spelling is looked at once.
+    encoded = pc.dictionary_encode(values)
+    return _spelled_once(encoded.dictionary).take(encoded.indices)
+
+
+def _spelled_once(values: pa.Array) -> pa.Array:
     hosted = pc.and_not(pc.match_substring_regex(values, _HOSTED), pc.match_substring_regex(values, _LOCALHOST))
     for pattern, replacement in _RULES:
         values = pc.replace_substring_regex(values, pattern, replacement)

@@ -48,6 +48,15 @@ def key_hashes(keys: pa.Array) -> Hashes:
     return hashes
 
 
+def repeated_hashes(keys: pa.ChunkedArray) -> Hashes:
+    """The hashes of keys that come up again and again, as in the manifests of many snapshots: each is hashed once."""
+    encoded = pc.dictionary_encode(keys).unify_dictionaries().chunks
+    if not encoded:
+        return np.empty(0, np.uint64)
+    indices = np.concatenate([chunk.indices.to_numpy() for chunk in encoded])
+    return np.take(key_hashes(encoded[0].dictionary), indices)
+
+
 @dataclass(frozen=True)
 class Live:
     """Every live file under the swept roots: its hash (sorted, each once), its table, its kind.

@@ -18,7 +18,7 @@ from lakewarden.pipeline.listing import list_shards, shards_table
 from lakewarden.pipeline.parts import PartTask
 from lakewarden.pipeline.probe import REACHED_DDL, Live, hash_manifests, key_hashes, list_and_judge
 from lakewarden.pipeline.reading import ReadTask, once, read_lists
-from lakewarden.pipeline.sweep import Cached, local, manifests_of
+from lakewarden.pipeline.sweep import Cached, dealt, local, manifests_of
 from lakewarden.pipeline.wanted import Wanted
 
 FEW_LISTS = 1000
@@ -60,7 +60,7 @@ def reach(
 def manifests_here(spark: SparkSession, wanted: Wanted, read: ReadTask) -> DataFrame:
     """MANIFESTS of a few lists, read by the driver: for a small fleet a Spark stage costs more than its lists."""
     found = pa.Table.from_batches(read_lists(read)(wanted.lists.to_batches()), schema=c.MANIFESTS)
-    return local(spark, once(pa.concat_tables([found, wanted.manifests])))
+    return dealt(spark, once(pa.concat_tables([found, wanted.manifests])))
 
 
 def live_under(prefixes: Sequence[str], reached: Mapping[int, Reach], named: pa.Table) -> Live:

@@ -86,12 +86,8 @@ def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Bat
             rows = [row for row in rows if row["content"] != c.CONTENT_SIDECAR]
             if rows:
                 reader = task.readers[rows[0]["format"]]
-                blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
-                decoded, counts, errors = decode_files(blobs, reader.manifest_columns)
-                live = [_live_files(rows, part, reader) for part in decoded]
-                _check_counts(rows, counts, live, errors)
-                marks += [_without(errors, table, table["owner"].to_numpy()) for table in live]
-                marks.append(_manifests_themselves(rows, errors))
+                live, errors = _named_by(task, rows, reader)
+                marks += [*live, _manifests_themselves(rows, errors)]
                 notes += _notes(rows, errors, "path")
                 if task.cache and not reader.by_name and (note := task.cache.manifests(rows, marks)):
                     notes.append((0, note))
@@ -100,6 +96,26 @@ def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Bat
             yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
 
     return run
+
+
+def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[pa.Table], list[str]]]]:
+    """MANIFESTS (no side-car among them) in; out MARKS of what those of each chunk name, and notes of what was not whole."""
+
+    def run(batches: Batches) -> Iterable[tuple[list[pa.Table], list[str]]]:
+        for rows in _chunks(batches, lambda row: row["length"] or 0):
+            live, errors = _named_by(task, rows, task.readers[rows[0]["format"]])
+            yield live, [note for _, note in _notes(rows, errors, "path")]
+
+    return run
+
+
+def _named_by(task: ReadTask, rows: list[Row], reader: Reader) -> tuple[list[pa.Table], Errors]:
+    """The files that whole manifests of one format name, and the error of each that is not whole."""
+    blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
+    decoded, counts, errors = decode_files(blobs, reader.manifest_columns)
+    live = [_live_files(rows, part, reader) for part in decoded]
+    _check_counts(rows, counts, live, errors)
+    return [_without(errors, table, table["owner"].to_numpy()) for table in live], errors
 
 
 def error_note(table_id: int, error: Exception, uri: str) -> str:

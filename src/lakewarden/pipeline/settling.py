@@ -22,25 +22,27 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import Holdings
 from lakewarden.pipeline.names import KIND_CODES
-from lakewarden.pipeline.probe import MOST_LIVE, Hashes, Live, key_hashes
-from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
-from lakewarden.pipeline.sweep import Cached, local, manifests_of
+from lakewarden.pipeline.probe import MOST_LIVE, Hashes, Live, key_hashes, repeated_hashes
+from lakewarden.pipeline.reading import NOTE, ReadTask, read_entries, read_lists
+from lakewarden.pipeline.sweep import Cached, dealt, manifests_of
 
 FEW_MANIFESTS = 64
 # An expiry reads every snapshot's list. Up to so many the driver is done before a Spark stage has begun.
 FEW_LISTS = 6_000
 
-# One row per manifest, by its number: what its entries name, hashed, whether each is added (1) or deleted (0), its kind.
+# One row per batch of manifests: how many entries each has, by its number; what they name, hashed, whether each is added
+# (1) or deleted (0), its kind. One row per note.
 ENTRIES = pa.schema(
     [
-        ("number", pa.int32()),
+        ("numbers", pa.binary()),
+        ("counts", pa.binary()),
         ("hashes", pa.binary()),
         ("added", pa.binary()),
         ("kinds", pa.binary()),
         ("note", pa.string()),
     ]
 )
-ENTRIES_DDL = "number int, hashes binary, added binary, kinds binary, note string"
+ENTRIES_DDL = "numbers binary, counts binary, hashes binary, added binary, kinds binary, note string"
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -60,6 +62,15 @@ class Entries:
     hashes: Hashes
     added: NDArray[np.bool_]
     kinds: NDArray[np.int8]
+
+    @staticmethod
+    def of(row: Mapping[str, bytes]) -> Entries:
+        """Those of all manifests of a row of ENTRIES."""
+        added, kinds = np.frombuffer(row["added"], np.bool_), np.frombuffer(row["kinds"], np.int8)
+        return Entries(np.frombuffer(row["hashes"], np.uint64), added, kinds)
+
+    def between(self, start: int, end: int) -> Entries:
+        return Entries(self.hashes[start:end], self.added[start:end], self.kinds[start:end])
 
 
 def settle(spark: SparkSession, holdings: Holdings, read: ReadTask) -> Settled | None:
@@ -100,16 +111,17 @@ def _entries(spark: SparkSession, manifests: pa.Table, read: ReadTask) -> tuple[
     if manifests.num_rows <= FEW_MANIFESTS:
         rows = pa.Table.from_batches(pack_entries(read)(iter(manifests.to_batches())), schema=ENTRIES)
     else:
-        rows = local(spark, manifests).mapInArrow(pack_entries(read), ENTRIES_DDL).toArrow()
+        rows = dealt(spark, manifests).mapInArrow(pack_entries(read), ENTRIES_DDL).toArrow()
     found: dict[int, list[Entries]] = {}
     notes: list[str] = []
     for row in rows.to_pylist():
         if row["note"] is not None:
             notes.append(row["note"])
             continue
-        added = np.frombuffer(row["added"], np.bool_)
-        part = Entries(np.frombuffer(row["hashes"], np.uint64), added, np.frombuffer(row["kinds"], np.int8))
-        found.setdefault(row["number"], []).append(part)
+        several = Entries.of(row)
+        ends = np.cumsum(np.frombuffer(row["counts"], np.int64))
+        for number, start, end in zip(np.frombuffer(row["numbers"], np.int32).tolist(), [0, *ends], ends, strict=False):
+            found.setdefault(number, []).append(several.between(start, end))
     return found, notes
 
 
@@ -117,30 +129,26 @@ def pack_entries(read: ReadTask) -> Callable[[Batches], Batches]:
     """MANIFESTS in (a table's number is the manifest's), ENTRIES out. The manifest itself is not among its entries."""
 
     def run(batches: Batches) -> Batches:
-        for marks in read_manifests(read)(batches):
-            table = pa.Table.from_batches([marks])
-            noted = pc.equal(table[c.MARK], c.MARK_NOTE)
-            rows = [{"note": note} for note in table.filter(noted)[c.KEY].to_pylist()]
-            own = pc.equal(table[c.KIND], KIND_CODES[Kind.MANIFEST])
-            table = table.filter(pc.invert(pc.or_(noted, own)))
-            table = table.take(pa.array(np.argsort(table[c.TABLE].to_numpy(), kind="stable")))
-            hashes = key_hashes(table[c.KEY].combine_chunks())
-            added = (table[c.MARK].to_numpy() & c.MARK_DELETED) == 0
-            kinds = table[c.KIND].to_numpy().astype(np.int8)
-            numbers, starts = np.unique(table[c.TABLE].to_numpy(), return_index=True)
-            for number, start, end in zip(numbers, starts, np.append(starts, table.num_rows)[1:], strict=True):
-                piece = slice(start, end)
-                rows.append(
-                    {
-                        "number": int(number),
-                        "hashes": hashes[piece].tobytes(),
-                        "added": added[piece].tobytes(),
-                        "kinds": kinds[piece].tobytes(),
-                    }
-                )
+        for several, notes in read_entries(read)(batches):
+            rows = [*({"note": note} for note in notes), *(_pack(marks) for marks in several)]
             yield from pa.Table.from_pylist(rows, schema=ENTRIES).to_batches()
 
     return run
+
+
+def _pack(marks: pa.Table) -> dict[str, bytes]:
+    owners = marks[c.TABLE].to_numpy()
+    if (owners[1:] < owners[:-1]).any():
+        marks = marks.take(pa.array(np.argsort(owners, kind="stable")))
+        owners = marks[c.TABLE].to_numpy()
+    numbers, counts = np.unique(owners, return_counts=True)
+    return {
+        "numbers": numbers.astype(np.int32).tobytes(),
+        "counts": counts.astype(np.int64).tobytes(),
+        "hashes": repeated_hashes(marks[c.KEY]).tobytes(),
+        "added": ((marks[c.MARK].to_numpy() & c.MARK_DELETED) == 0).tobytes(),
+        "kinds": marks[c.KIND].to_numpy().astype(np.int8).tobytes(),
+    }
 
 
 def _summed(

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import BY_NAME, Root
-from lakewarden.model.verdict import Kind
+from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import LIST_CACHE, MANIFEST_CACHE
 from lakewarden.pipeline.columns import ddl
@@ -138,6 +140,15 @@ def listed_in(spark: SparkSession, parts: Sequence[str], read: ReadTask) -> Data
     return rows.withColumn(c.FLAG, flag).select(*c.LISTED.names)
 
 
+def left_out(spark: SparkSession, parts: Sequence[str], written: Sequence[str], read: ReadTask) -> pa.Array:
+    """Names in files of LISTED rows that a plan's own files do not have, or have as live: what something needs."""
+    listed = stored(spark, parts, c.LISTED, read).select(F.col(c.KEY).alias("uri"))
+    if not written:
+        return listed.toArrow()["uri"]
+    judged = stored(spark, written, c.PLAN_ROWS, read).where(F.col("verdict") != str(Verdict.LIVE)).select("uri")
+    return listed.join(judged, "uri", "left_anti").toArrow()["uri"]
+
+
 def seen(spark: SparkSession, parts: Sequence[str], read: ReadTask) -> DataFrame:
     """MARKS of the files that an earlier plan called orphans, or would have but for a second sighting."""
     rows = stored(spark, parts, c.PLAN_ROWS, read).where(F.col("verdict").isin("orphan", "unconfirmed"))
@@ -191,6 +202,14 @@ def local(spark: SparkSession, table: pa.Table) -> DataFrame:
     if table.num_rows:
         return spark.createDataFrame(table)
     return spark.createDataFrame([], ddl(table.schema))
+
+
+def dealt(spark: SparkSession, manifests: pa.Table) -> DataFrame:
+    """MANIFESTS of the driver's as a DataFrame, one slice a core, each with as many bytes to read as the others."""
+    slices = spark.sparkContext.defaultParallelism
+    heaviest = pc.sort_indices(manifests["length"], sort_keys=[("", "descending")]).to_numpy()
+    order = np.concatenate([heaviest[start::slices] for start in range(slices)])
+    return local(spark, manifests.take(pa.array(order)))
 
 
 def _union(parts: list[DataFrame]) -> DataFrame:

@@ -63,10 +63,13 @@ class Stores:
     def get_many(self, uris: Sequence[str]) -> list[bytes | Exception]:
         """Every address's bytes or its error, in order, whatever stores they lie in."""
         found: list[bytes | Exception] = [b""] * len(uris)
-        by_store: dict[int, tuple[Store, list[int]]] = {}
+        by_directory: dict[str, list[int]] = {}
         for i, uri in enumerate(uris):
-            store = self.at(uri)
-            by_store.setdefault(id(store), (store, []))[1].append(i)
+            by_directory.setdefault(uri.rpartition("/")[0], []).append(i)
+        by_store: dict[int, tuple[Store, list[int]]] = {}
+        for places in by_directory.values():
+            store = self.at(uris[places[0]])
+            by_store.setdefault(id(store), (store, []))[1].extend(places)
         for store, places in by_store.values():
             for i, answer in zip(places, store.get_many([FileUri.parse(uris[i]).key for i in places]), strict=True):
                 found[i] = answer

@@ -7,6 +7,7 @@ Arrow file and answers with one line: {"rows": n} or {"error": text}.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from functools import reduce
 from typing import Any
@@ -20,8 +21,10 @@ def decode(source: str, target: str, columns: dict[str, str]) -> int:
     context = SessionContext(SessionConfig().with_target_partitions(1))
     wanted = [_field(path).alias(name) for name, path in columns.items()]
     table = context.read_avro(source).select(*wanted).to_arrow_table()
-    with pa.OSFile(target, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with pa.OSFile(f"{target}.new", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    # Never written over: the answer before may still be mapped by the one who asked.
+    os.replace(f"{target}.new", target)
     return int(table.num_rows)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,17 +25,22 @@ _SYNC = b"lakewarden-sync!"
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One file's rows, still encoded but unpacked: the writer's schema, the row count, the bytes."""
+    """One file's rows, still encoded but unpacked: the writer's schema, the row count, the bytes; and how the file began."""
 
     schema: bytes
     rows: int
     body: bytes
+    head: bytes = b""
+    codec: bytes = b"null"
 
 
-def open_container(data: bytes) -> Container:
-    """Unpack a whole file. Raises IncompleteManifestError where a byte is missing or out of place."""
+def open_container(data: bytes, before: Container | None = None) -> Container:
+    """Unpack a whole file. Raises IncompleteManifestError where a byte is missing or out of place.
+
+    Most files begin as the one `before` them did, up to the marker: of those the header is not read again.
+    """
     try:
-        return _open(data)
+        return _open(data, before)
     except (LookupError, ValueError, OverflowError, MemoryError, OSError, zlib.error, pa.ArrowException) as error:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
@@ -48,14 +53,14 @@ def header_of(data: bytes) -> dict[bytes, bytes]:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
 
-def merge(containers: Sequence[Container]) -> bytes:
-    """One file with the rows of many of the same schema, in order, one block each."""
-    schema = decodable(containers[0].schema)
-    out = bytearray(headed({b"avro.schema": schema, b"avro.codec": b"null"}, _SYNC))
+def merge(containers: Sequence[Container]) -> Iterator[bytes]:
+    """One file with the rows of many of the same schema, in order, one block each; piece by piece."""
+    yield headed({b"avro.schema": decodable(containers[0].schema), b"avro.codec": b"null"}, _SYNC)
     for container in containers:
         if container.rows:
-            out += long(container.rows) + long(len(container.body)) + container.body + _SYNC
-    return bytes(out)
+            yield long(container.rows) + long(len(container.body))
+            yield container.body
+            yield _SYNC
 
 
 @lru_cache(maxsize=4096)
@@ -88,10 +93,14 @@ def _is_empty(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "record" and not schema["fields"]
 
 
-def _open(data: bytes) -> Container:
-    meta, at = header(data)
-    sync, at = take(data, at, SYNC_BYTES)
-    unpack = _codec(meta.get(b"avro.codec", b"null"))
+def _open(data: bytes, before: Container | None) -> Container:
+    if before is not None and before.head and data.startswith(before.head):
+        schema, codec, head = before.schema, before.codec, before.head
+    else:
+        meta, at = header(data)
+        schema, codec, head = meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), data[:at]
+    sync, at = take(data, len(head), SYNC_BYTES)
+    unpack = _codec(codec)
     rows, blocks, size = 0, [], len(data)
     while at < size:
         count, at = number(data, at)
@@ -104,7 +113,7 @@ def _open(data: bytes) -> Container:
             raise ValueError(f"sync marker missing at byte {at - SYNC_BYTES}")
         blocks.append(unpack(block))
         rows += count
-    return Container(meta[b"avro.schema"], rows, b"".join(blocks))
+    return Container(schema, rows, b"".join(blocks), head, codec)
 
 
 def _codec(name: bytes) -> Callable[[bytes], bytes]:

@@ -50,11 +50,12 @@ def decode_files(
     errors: dict[int, Exception] = {}
     counts = np.zeros(len(blobs), np.int64)
     groups: dict[bytes, list[tuple[int, Container]]] = {}
+    container: Container | None = None
     for index, blob in enumerate(blobs):
         try:
             if isinstance(blob, Exception):
                 raise blob
-            container = open_container(blob)
+            container = open_container(blob, container)
             counts[index] = container.rows
             groups.setdefault(container.schema, []).append((index, container))
         except (IncompleteManifestError, StoreUnavailableError, OSError) as error:
@@ -84,7 +85,7 @@ def _decode_chunk(
 ) -> list[Decoded]:
     """Decode together; where that fails, one by one, so that only the damaged file is refused."""
     try:
-        table = _decoder().decode(merge([container for _, container in members]), _wanted(schema, columns))
+        table = _decoder().decode([container for _, container in members], _wanted(schema, columns))
         expected = sum(container.rows for _, container in members)
         if table.num_rows != expected:
             raise IncompleteManifestError(f"decoded {table.num_rows} rows of {expected}")
@@ -130,17 +131,19 @@ class Decoder:
         )
         self._child: subprocess.Popen[str] | None = None
 
-    def decode(self, data: bytes, columns: Mapping[str, str]) -> pa.Table:
-        """Decode one container. Raises IncompleteManifestError on damage or when time runs out."""
+    def decode(self, containers: Sequence[Container], columns: Mapping[str, str]) -> pa.Table:
+        """The rows of files of one schema. Raises IncompleteManifestError on damage or when time runs out."""
         source = os.path.join(self._scratch.name, "in.avro")
         target = os.path.join(self._scratch.name, "out.arrow")
         with open(source, "wb") as file:
-            file.write(data)
+            file.writelines(merge(containers))
+            size = file.tell()
         request = {"source": source, "target": target, "columns": dict(columns)}
-        answer = self._ask(request, BASE_SECONDS + SECONDS_PER_MB * len(data) / (1 << 20))
+        answer = self._ask(request, BASE_SECONDS + SECONDS_PER_MB * size / (1 << 20))
         if "error" in answer:
             raise IncompleteManifestError(f"the decoder refused it ({answer['error']})")
-        with pa.OSFile(target, "rb") as file:
+        # Mapped, not copied: the next answer is another file under this name.
+        with pa.memory_map(target) as file:
             return pa.ipc.open_file(file).read_all()
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
