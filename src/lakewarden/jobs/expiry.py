@@ -184,8 +184,8 @@ def _changes(found: Expiration) -> dict[str, int]:
 
 def _detail(found: Expiration) -> dict[str, Any]:
     return {
-        "expire": [asdict(line) for line in found.expired],
-        "keep": [asdict(line) for line in found.kept],
+        "expire": [line.as_json() for line in found.expired],
+        "keep": [line.as_json() for line in found.kept],
         "refs": {
             "expire": [asdict(line) for line in found.refs_expired],
             "keep": [asdict(line) for line in found.refs_kept],

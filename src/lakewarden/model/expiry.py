@@ -25,6 +25,14 @@ class SnapshotLine:
     committed_ms: int
     reason: str
 
+    def as_json(self) -> dict[str, str | int]:
+        return {
+            "branch": self.branch,
+            "snapshot_id": self.snapshot_id,
+            "committed_ms": self.committed_ms,
+            "reason": self.reason,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class RefLine:

@@ -125,7 +125,7 @@ class Plan:
         """This plan with its id."""
         body = self.as_json()
         del body["plan_id"]
-        return replace(self, plan_id=hashlib.sha256(_dumps(body)).hexdigest()[:32])
+        return replace(self, plan_id=hashlib.sha256(_dumps(body).encode()).hexdigest()[:32])
 
     def as_json(self) -> dict[str, Any]:
         """The document, as `plan.json` holds it and as `--output json` prints it (plus `path`)."""
@@ -148,7 +148,9 @@ class Plan:
         }
 
     def dumps(self) -> bytes:
-        return _dumps(self.as_json(), indent=1)
+        """`plan.json`: a line for each of its tables, roots and files."""
+        members = (f"{json.dumps(name)}: {_on_lines(value)}" for name, value in sorted(self.as_json().items()))
+        return "{{\n{}\n}}\n".format(",\n".join(members)).encode()
 
     @staticmethod
     def loads(data: bytes) -> Plan:
@@ -163,12 +165,17 @@ class Plan:
         return plan
 
 
-def _dumps(document: Mapping[str, Any], indent: int | None = None) -> bytes:
-    return json.dumps(document, sort_keys=True, ensure_ascii=False, indent=indent).encode()
+def _dumps(document: Any) -> str:
+    return json.dumps(document, sort_keys=True, ensure_ascii=False)
+
+
+def _on_lines(value: Any) -> str:
+    # Not json's own indentation, which is written in Python: seconds where a fleet has many snapshots.
+    return "[\n{}\n]".format(",\n".join(map(_dumps, value))) if isinstance(value, list) and value else _dumps(value)
 
 
 def _tallies_json(tallies: Tallies) -> dict[str, dict[str, int]]:
-    return {name: asdict(tally) for name, tally in tallies.items()}
+    return {name: {"files": tally.files, "bytes": tally.bytes} for name, tally in tallies.items()}
 
 
 def _refusal_json(refusal: Refusal | None) -> dict[str, str] | None:

@@ -1,0 +1,42 @@
+"""The daemon that workers are forked from: what it spares every task."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import zipimport
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from lakewarden.pipeline.daemon import read_archives_once
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An archive on Python's path, looked into as Spark's own is before the first task."""
+    place = str(tmp_path / "modules.zip")
+    with ZipFile(place, "w") as packed:
+        packed.writestr("archived_before.py", "word = 'before'\n")
+        packed.writestr("archived_after.py", "word = 'after'\n")
+    monkeypatch.setattr(sys, "path_hooks", [*sys.path_hooks])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    monkeypatch.syspath_prepend(place)
+    assert importlib.import_module("archived_before").word == "before"
+    return place
+
+
+def test_an_archive_is_not_read_again_before_every_task(archive: str) -> None:
+    contents = zipimport._zip_directory_cache[archive]
+    read_archives_once()
+    assert importlib.import_module("archived_after").word == "after"
+    importlib.invalidate_caches()
+    assert zipimport._zip_directory_cache[archive] is contents
+
+
+def test_without_it_every_task_reads_the_archive(archive: str) -> None:
+    contents = zipimport._zip_directory_cache[archive]
+    importlib.invalidate_caches()
+    sys.path_importer_cache[archive].find_spec("archived_after")
+    assert zipimport._zip_directory_cache[archive] is not contents
