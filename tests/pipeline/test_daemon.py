@@ -22,6 +22,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         packed.writestr("archived_after.py", "word = 'after'\n")
     monkeypatch.setattr(sys, "path_hooks", [*sys.path_hooks])
     monkeypatch.setattr(sys, "path_importer_cache", {})
+    for name in ("archived_before", "archived_after"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(place)
     assert importlib.import_module("archived_before").word == "before"
     return place
