@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakewarden.jobs.planning import Request
     from lakewarden.jobs.rooms import Rooms
     from lakewarden.ledger.database import Ledger
+    from lakewarden.ledger.runs import Run
     from lakewarden.settings import Settings
     from lakewarden.storage.stores import Stores
 
@@ -171,7 +172,7 @@ class Warden:
         return diff(self._parts.stores, self.load_plan(plan_a), self.load_plan(plan_b))
 
     def runs(self, limit: int = 20) -> list[dict[str, Any]]:
-        return [_run_json(run) for run in self._parts.ledger.runs.list(limit)]
+        return [_run_json(self._standing(run)) for run in self._parts.ledger.runs.list(limit)]
 
     def run_detail(self, run_id: str) -> dict[str, Any]:
         run = self._parts.ledger.runs.get(run_id)
@@ -182,7 +183,15 @@ class Warden:
         ]
         outcomes = {name: asdict(tally) for name, tally in self._parts.ledger.journal.done(run_id).items()}
         open_batches = [batch.batch_no for batch in self._parts.ledger.journal.open_batches(run_id)]
-        return {**_run_json(run), "steps": steps, "outcomes": outcomes, "open_batches": open_batches}
+        return {**_run_json(self._standing(run)), "steps": steps, "outcomes": outcomes, "open_batches": open_batches}
+
+    def _standing(self, run: Run) -> Run:
+        """The run with its status as it is by now. Only one that seems to be at work needs a look at the stores."""
+        if run.finished_at is not None:
+            return run
+        from lakewarden.ledger.standing import standing
+
+        return standing(run, self._rooms.leases, self._rooms.clock.now())
 
     def restore(self, run_id: str, actor: Actor | None = None) -> RunResult:
         from lakewarden.jobs.restoring import restore_run

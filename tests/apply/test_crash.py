@@ -40,6 +40,8 @@ def kill_and_resume(world: World, plan: PlanResult, kills: int, seed: int, quara
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL, (out, err)
+        [run] = world.warden.runs()
+        assert run["finished_at"] or run["status"] == "stopped", "nobody is at work any more"
         hits += 1
     check_end_state(world, quarantine)
     return hits

@@ -192,7 +192,9 @@ def at_batch(number: int, action: Callable[[], Any]) -> Progress:
     return act
 
 
-def hand_plan(world: World, orphans: Iterable[Path | str] | None = None, **header: Any) -> PlanResult:
+def hand_plan(
+    world: World, orphans: Iterable[Path | str] | None = None, *, verdict: str = "orphan", **header: Any
+) -> PlanResult:
     """A plan written by hand, as the planner would write it: these orphans, everything else live. Needs no Spark.
 
     What apply must do with a plan does not depend on who made it, and most tests here are about that alone.
@@ -207,7 +209,7 @@ def hand_plan(world: World, orphans: Iterable[Path | str] | None = None, **heade
             for row in listed.to_pylist():
                 if row["key"] in chosen:
                     owner = next(claim.identifier for claim in fleet.claims if row["key"].startswith(claim.prefix))
-                    judged = {"uri": row["key"], "table": owner, "verdict": "orphan", "kind": "data"}
+                    judged = {"uri": row["key"], "table": owner, "verdict": verdict, "kind": "data"}
                     found = {
                         "root_id": root.id,
                         "reason": "by hand",
@@ -229,7 +231,7 @@ def hand_plan(world: World, orphans: Iterable[Path | str] | None = None, **heade
         tables.append(
             TablePlan(
                 state.identifier, state.uuid, state.format, state.metadata_location, state.refs,
-                verdicts={"orphan": Tally(len(mine), sum(row["size"] for row in mine))},
+                verdicts={verdict: Tally(len(mine), sum(row["size"] for row in mine))},
                 changes={"files": len(mine)}, policy=OrphanPolicy.of(policy).as_values(),
             )
         )  # fmt: skip

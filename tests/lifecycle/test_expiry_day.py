@@ -264,6 +264,23 @@ def test_expiry_dies_at_every_step(
     assert stage.site.warden.audit_verify() == {"ok": True, "runs": 1, "problems": []}
 
 
+def test_a_table_whose_metadata_cannot_be_archived_releases_nothing(expiring_stage: Stage, expired: End) -> None:
+    """Its commit is never tried, so its files are as live as before: none of them may be called waiting."""
+    stage = expiring_stage
+    stage.set_back()
+    before, table = stage.seen(), stage.table("db.plain")
+    place = stage.site.base / "state" / "archive" / str(table.metadata.table_uuid)
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(b"no directory")
+    result = stage.site.apply(stage.plan)
+    assert result.status == "partial"
+    assert [(failed.uri, failed.code) for failed in result.failed] == [("lake.db.plain", "LW-STORE-001")]
+    assert stage.seen() == {**expired.seen, "db.plain": before["db.plain"]}
+    others = {path for path in expired.pending if "plain" not in path.parts}
+    assert stage.site.pending() == others < expired.pending
+    assert result.kept["pending"] == len(others)
+
+
 def test_a_metadata_file_that_never_became_current_is_orphan_cleanups(
     expiring_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

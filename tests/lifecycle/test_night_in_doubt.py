@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import Table
 
 from lakewarden.model.run import RunStatus
+from lakewarden.pipeline import settling
 from tests.lakes import local_path, write_table
 from tests.lifecycle.expiry_site import DELETION, EXPIRY, HOUR_MS, ORPHANS, Site, backdate, document_of, edit, rows_at
 
@@ -125,17 +126,16 @@ def test_released_files_follow_a_table_that_was_renamed(site: Site) -> None:
     assert not site.pending()
 
 
-def test_a_file_that_was_needed_again_waits_anew(site: Site) -> None:
+@pytest.mark.parametrize("most", [settling.MOST_LIVE, -1], ids=["by hashes", "by the join"])
+def test_a_file_that_was_needed_again_waits_anew(site: Site, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "MOST_LIVE", most)
     table, old = overwritten(site, "db.a")
     site.run(EXPIRY)
-    back = write_table(site.catalog(), "db.b", partitioned=False, appends=0)
-    back.add_files(old)
+    write_table(site.catalog(), "db.b", partitioned=False, appends=0).add_files(old)
     site.later(30)
     site.run(DELETION)
     assert site.pending() == {local_path(old[0])}
-    back.delete()
-    backdate(site.catalog().load_table("db.b"), now_ms(), 50 * HOUR_MS)
-    site.run(EXPIRY, "lake.db.b")
+    site.catalog().drop_table("db.b")
     assert site.plan(DELETION).plan.totals()["changes"] == {"files": 0}, "readers of the second table have their delay"
     site.delete_released()
     assert not local_path(old[0]).exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakewarden.jobs import sweeping
+from lakewarden.ledger.pending import PendingFile
 from lakewarden.pipeline import settling
 from tests.paimon import scenes
 from tests.paimon.histories import NAMES, Library, age, plant
@@ -26,6 +28,18 @@ def told(site: Site, job: str) -> dict[str, Any]:
     }
 
 
+def waiting(site: Site) -> dict[str, PendingFile]:
+    """Every file that waits for its deletion, by name."""
+    rooms = site.warden._rooms
+    rows = [row for page in rooms.ledger.pending.iter_tables(rooms.clock.now()) for row in page.to_pylist()]
+    return {row["uri"]: PendingFile("again", **row) for row in rows}
+
+
+def renewed(site: Site, before: Mapping[str, PendingFile]) -> set[str]:
+    """Those whose delay began again since."""
+    return {uri for uri, file in waiting(site).items() if file.released_at > before[uri].released_at}
+
+
 def test_hashes_and_the_join_say_the_same(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Site(tmp_path) as site:
         histories = {name: library.copy_of(name, site.warehouse()) for name in NAMES}
@@ -37,14 +51,23 @@ def test_hashes_and_the_join_say_the_same(library: Library, tmp_path: Path, monk
         scenes.tags(Scene.of(histories["partition_overwrites"]))
         scenes.branches(Scene.of(histories["consumers"]))
         site.apply(plan)
+        # A table of three directories, in one of which nothing waits: what it needs has to be found there too.
+        spared = histories["external_paths"].external[0]
+        site.warden._rooms.ledger.pending.strike(uri for uri in waiting(site) if str(spared) in uri)
         quick = {ORPHANS: told(site, ORPHANS)}
         site.later(2)
+        released = waiting(site)
         with monkeypatch.context() as patched:
             patched.setattr(settling, "MOST_LIVE", -1)
             joined = told(site, DELETION)
-        # The quick way comes second: it lets files wait anew that are needed again.
+        by_join = renewed(site, released)
+        site.warden._rooms.ledger.pending.add(released.values())
         quick[DELETION] = told(site, DELETION)
-        assert joined == quick[DELETION]
+        assert joined["files"] == quick[DELETION]["files"]
+        tables = quick[DELETION]["tables"]
+        assert {name: (said, tables[name]) for name, said in joined["tables"].items() if said != tables[name]} == {}
+        needed_again = sum(table[2]["live"].files for table in joined["tables"].values())
+        assert (renewed(site, released), len(by_join)) == (by_join, needed_again), "what is needed again waits anew"
         site.later(-2)
         monkeypatch.setattr(sweeping, "MOST_LIVE", -1)
         assert told(site, ORPHANS) == quick[ORPHANS]

@@ -37,6 +37,24 @@ def test_a_scheduled_plan_needs_to_see_a_file_twice_a_margin_apart(site: Site) -
     assert site.plan().orphans() == {*first, *second}, "a person needs no second sighting"
 
 
+def test_each_table_asks_for_as_many_sightings_as_its_policy_says(site: Site) -> None:
+    site.settings |= {"confirmation_margin_hours": 0, "confirmations": 2}
+    strict = {"lakewarden.orphan_cleanup.confirmations": "3"}
+    tables = [site.add("m.twice"), site.add("m.thrice", properties=strict)]
+    two, three = (plant(table, "data/{}.parquet")[0] for table in tables)
+    site.old()
+    first, second = (site.plan(trigger=Trigger.SCHEDULE, clock=TurnedClock(-SOON / n)) for n in (1, 2))
+    assert (first.orphans(), second.orphans()) == (set(), {two})
+    late = plant(tables[1], "data/{}.parquet")[0]
+    third = site.plan(trigger=Trigger.SCHEDULE)
+    assert (third.orphans(), third.judged("unconfirmed")) == ({two, three}, {late})
+
+    for path in local_path(second.path).glob("files/*"):
+        path.unlink()
+    after = site.plan(trigger=Trigger.SCHEDULE, clock=TurnedClock(SOON))
+    assert after.orphans() == {two}, "a plan that has lost its files confirms nothing"
+
+
 def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_alone(site: Site) -> None:
     site.settings["grace_period_hours"] = 24
     table = site.add("m.t")

@@ -48,7 +48,7 @@ _KEPT = {
     Verdict.UNKNOWN_AGE: "unknown age",
     Verdict.TOO_NEW: "too new",
     Verdict.IN_FLIGHT: "active writer",
-    Verdict.UNCONFIRMED: "seen once",
+    Verdict.UNCONFIRMED: "seen too few times",
 }
 
 

@@ -13,7 +13,8 @@ from functools import partial
 import pyarrow as pa
 
 from lakewarden.jobs.batches import batches_of, orphans_of
-from lakewarden.jobs.guards import all_held, check_frozen, root_lease
+from lakewarden.jobs.cold_recheck import ColdRecheck
+from lakewarden.jobs.guards import all_held, check_frozen, let_go, root_leases
 from lakewarden.jobs.pacing import Pace
 from lakewarden.jobs.planfiles import load_plan
 from lakewarden.jobs.purging import LEASE_SECONDS, purge_old, trash_of
@@ -27,10 +28,12 @@ from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.ledger.runs import RUNNING, STOPPED
 from lakewarden.ledger.settling import settle
+from lakewarden.ledger.standing import run_lease
 from lakewarden.logs import bind
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import (
     CatalogUnavailableError,
+    ColdCopyLostError,
     FrozenError,
     InvariantViolationError,
     LakewardenError,
@@ -85,7 +88,7 @@ def apply(rooms: Rooms, directory: str, actor: Actor, overrides: Sequence[str], 
     rows = orphans_of(rooms.stores, result, allowed_tables(result.plan, lifted)) if files else None
     run_id = rooms.ledger.plans.claim(result.plan.plan_id, rooms.new_id())
     # Of two that apply one plan at once, the second must not take the first for a crashed one.
-    with rooms.leases.acquire(f"run/{run_id}", LEASE_SECONDS) as lease:
+    with rooms.leases.acquire(run_lease(run_id), LEASE_SECONDS) as lease:
         if (run := rooms.ledger.runs.get(run_id)) is None:
             rooms.ledger.runs.start(run_id, result.plan.job, result.plan.plan_id, actor)
         elif run.finished_at is not None:
@@ -164,6 +167,7 @@ class Application:
         self.tables = allowed_tables(self.plan, overrides)
         self.pace = Pace.of([table.policy for table in self.plan.tables if table.identifier in self.tables])
         self.validation = Revalidation(rooms, self.plan)
+        self.cold = ColdRecheck.of(rooms.ledger, rooms.stores, self.plan)
         self.tally = Tallying()
         self.recorder = Recorder()
         self.hiding: dict[Store, bool] = {}
@@ -209,13 +213,11 @@ class Application:
                 if batch.number < done:
                     continue
                 # A root that is left alone keeps its place in the batches: their numbers must not shift.
-                for prefix in batch.roots:
-                    if prefix not in leases and self.validation.usable(prefix):
-                        leases[prefix] = stack.enter_context(root_lease(self.rooms, prefix))
+                entered = [prefix for prefix in batch.roots if prefix not in leases and self.validation.usable(prefix)]
+                leases |= root_leases(self.rooms, entered, stack)
                 held = {prefix: leases[prefix] for prefix in batch.roots if prefix in leases}
                 self._delete(batch.number, batch.files, held)
-                for prefix in held.keys() & set(batch.finished):
-                    held[prefix].release()
+                let_go(held[prefix] for prefix in batch.finished if prefix in held)
                 self._check_absent()
                 self.progress("delete", self._processed(), self.rows.num_rows)
                 self.pace.wait(self.rooms.clock)
@@ -234,8 +236,11 @@ class Application:
         allowed = self._allowed(files, writers)
         if not resumed:
             self.rooms.ledger.journal.intent(self.run_id, number, files)
-        found = {uri: copies[uri] for uri in allowed.uris if uri in copies}
-        ready = allowed.take([place for place, uri in enumerate(allowed.uris) if _copied_well(found.get(uri))])
+        found = {uri: copies[uri] for uri in allowed.uris if uri in copies} if copies else {}
+        ready = allowed
+        if found:
+            ready = allowed.take([place for place, uri in enumerate(allowed.uris) if _copied_well(found.get(uri))])
+        gone: Sequence[FileOutcome] = ()
         if ready:
             permit = grant(
                 plan_id=self.plan.plan_id,
@@ -246,10 +251,13 @@ class Application:
                 check_lease=held,
             )
             gone = delete(permit, self.rooms.stores, ready, self.rooms.clock, concurrency=self.pace.concurrency)
+        if ready is files:
+            answers = list(gone)
+        else:
+            # A crashed process may have taken what is kept from now on: only a look at the file can tell.
+            left = self._look if resumed else partial(FileOutcome, outcome=Outcome.KEPT)
             found |= {outcome.uri: outcome for outcome in gone}
-        # A crashed process may have taken what is kept from now on: only a look at the file can tell.
-        left = self._look if resumed else partial(FileOutcome, outcome=Outcome.KEPT)
-        answers = [found.get(uri) or left(uri) for uri in files.uris]
+            answers = [found.get(uri) or left(uri) for uri in files.uris]
         if self.quarantined:
             answers = [self._named(answer) for answer in answers]
         if resumed:
@@ -293,13 +301,17 @@ class Application:
         return self.pace.mode is DeleteMode.QUARANTINE
 
     def _copied(self, files: BatchFiles) -> dict[str, FileOutcome]:
-        """Copies in the trash, made before the validation: large files must not make it too old to be used."""
+        """Copies in the trash, made before the validation: large files must not make it too old to be used.
+
+        Files whose copy in the cold place was lost since the plan are among the answers too, and do not go.
+        """
+        lost = self.cold.held(files)
         if not self.quarantined:
-            return {}
+            return lost
         trash, concurrency = trash_of(self.rooms), self.pace.concurrency
-        copied = [file for file in files if not file.uri.endswith("/")]
+        copied = [file for file in files if not file.uri.endswith("/") and file.uri not in lost]
         copies = copy_to_trash(self.rooms.stores, trash, self.run_id, copied, concurrency=concurrency)
-        return {copy.uri: copy for copy in copies}
+        return lost | {copy.uri: copy for copy in copies}
 
     def _named(self, outcome: FileOutcome) -> FileOutcome:
         """A removal by its name: what has a copy in the trash was quarantined."""
@@ -308,6 +320,8 @@ class Application:
 
     def _after_crash(self, outcome: FileOutcome) -> FileOutcome:
         """A file that the crashed process announced and that is gone went by its hand, not by a stranger's."""
+        if outcome.code == ColdCopyLostError.code and self._look(outcome.uri).outcome == Outcome.ABSENT:
+            outcome = FileOutcome(outcome.uri, Outcome.ABSENT)
         if outcome.outcome != Outcome.ABSENT:
             return outcome
         message = "gone when the run was resumed"
@@ -336,7 +350,7 @@ class Application:
             with ExitStack() as stack:
                 roots = {r.prefix for r in self.plan.roots for uri in batch.files.uris if uri.startswith(r.prefix)}
                 usable = [prefix for prefix in sorted(roots) if self.validation.usable(prefix)]
-                leases = {prefix: stack.enter_context(root_lease(self.rooms, prefix)) for prefix in usable}
+                leases = root_leases(self.rooms, usable, stack)
                 self._delete(batch.batch_no, batch.files, leases, resumed=True)
 
     def _look(self, uri: str) -> FileOutcome:

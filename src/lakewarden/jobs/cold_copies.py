@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.ledger.cold import ColdFile
+from lakewarden.ledger.cold import ColdFile, ColdSnapshot
 from lakewarden.ledger.database import Ledger
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.plan import TablePlan
@@ -48,8 +48,8 @@ class ColdTable:
 class ColdCopies:
     """The tables that ask for a copy, and those of them of which the cold place has every expired snapshot.
 
-    `blocked` says why a table's files wait, where somebody has to do something about it. Without `stores` nobody looks
-    whether the copies are still there.
+    `blocked` says why a table's files wait, where somebody has to do something about it; `lost`, by table and uri, what
+    became of a copy. Without `stores` nobody looks whether the copies are still there.
     """
 
     ledger: Ledger
@@ -57,6 +57,7 @@ class ColdCopies:
     handed: Mapping[str, ColdTable]
     blocked: dict[str, str] = field(default_factory=dict)
     stores: Stores | None = None
+    lost: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -109,13 +110,15 @@ class ColdCopies:
         except StoreUnavailableError as error:
             # Other tables' files need not wait for this cold place, and these lose nothing by waiting.
             self.blocked.update({table: _UNSEEN + error.message for table, _ in own})
+            self.lost.update({(table, copy.uri): _UNSEEN + error.message for table, copy in own})
             return set(), {(table, copy.uri) for table, copy in own}
         gone: set[tuple[str, str]] = set()
         for (table, copy), size, there in zip(own, sizes, found, strict=True):
             if there != size:
                 gone.add((table, copy.uri))
                 what = "is gone" if there is None else f"has {there} bytes where {size} were copied"
-                self.blocked.setdefault(table, f"the cold copy {copy.cold_uri} of {copy.uri} {what}")
+                self.lost[table, copy.uri] = f"the cold copy {copy.cold_uri} of {copy.uri} {what}"
+                self.blocked.setdefault(table, self.lost[table, copy.uri])
         return {(table, copy.uri) for table, copy in own} - gone, gone
 
 
@@ -156,16 +159,25 @@ def _handed(ledger: Ledger, stores: Stores | None, state: TableState) -> ColdTab
     cold = {snapshot.snapshot_id: snapshot for snapshot in ledger.cold.snapshots(state.uuid)}
     if waiting := expired - cold.keys():
         return frozenset(waiting)
+    if (closed := why_closed(stores, cold.values())) is not None:
+        return closed
+    return ColdTable(frozenset((state.uuid, prefix_of(snapshot)) for snapshot in cold.values()))
+
+
+def why_closed(stores: Stores | None, snapshots: Iterable[ColdSnapshot]) -> str | None:
+    """Why one of these, in the order in which they came, cannot be opened in the cold place."""
     # The newest metadata of a directory names all its snapshots; without it none of them opens.
-    newest = {snapshot.destination: snapshot.metadata_uri for snapshot in cold.values()}
-    if stores is not None:
-        try:
-            gone = [uri for uri in newest.values() if stores.head(uri) is None]
-        except StoreUnavailableError as error:
-            return _UNSEEN + error.message
-        if gone:
-            return f"the cold table's metadata {gone[0]} is gone"
-    return ColdTable(frozenset((state.uuid, FileUri.parse(directory).as_prefix()) for directory in newest))
+    newest = {snapshot.destination: snapshot.metadata_uri for snapshot in snapshots}
+    try:
+        gone = [uri for uri in newest.values() if stores is not None and stores.head(uri) is None]
+    except StoreUnavailableError as error:
+        return _UNSEEN + error.message
+    return f"the cold table's metadata {gone[0]} is gone" if gone else None
+
+
+def prefix_of(snapshot: ColdSnapshot) -> str:
+    """The directory in which a snapshot was handed over, as copies in it begin."""
+    return FileUri.parse(snapshot.destination).as_prefix()
 
 
 def _lost(ledger: Ledger, waiting: Mapping[str, Collection[int]]) -> dict[str, str]:

@@ -7,7 +7,6 @@ because a rollback, a new tag or a branch may have brought it back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewarden.jobs.cold_copies import ColdCopies
-from lakewarden.jobs.evidence import Evidence, gather, refusals_of
+from lakewarden.jobs.cold_copies import ColdCopies, ColdTable
+from lakewarden.jobs.cold_recheck import COLD_PLACES
+from lakewarden.jobs.evidence import Evidence, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
+from lakewarden.jobs.needed_again import Comparison
 from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.store_clock import store_now
-from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
-from lakewarden.model.errors import LakewardenError
 from lakewarden.model.plan import TablePlan, Tally, add_tallies
 from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.ports import Progress
@@ -34,13 +33,9 @@ from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.holdings import Holdings
-from lakewarden.pipeline.names import match_keys
-from lakewarden.pipeline.parts import notes_facts
 
 if TYPE_CHECKING:
-    from lakewarden.pipeline.probe import Live
-    from lakewarden.pipeline.session import SparkSession
+    pass
 
 STAGES = 4
 WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
@@ -59,6 +54,7 @@ class Due:
     waiting: Mapping[str, Tally]
     uncopied: Mapping[str, Tally]
     blocked: Mapping[str, str] = field(default_factory=dict)
+    handed: Mapping[str, ColdTable] = field(default_factory=dict)
 
 
 def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
@@ -78,7 +74,8 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), releasing=len(due.tables))
 
     progress("compare", 2, STAGES)
-    evidence = _evidence(rooms, fleet, chosen, due, request.directory, session) if due.roots else Evidence()
+    comparison = Comparison(rooms, fleet, due.parts, due.tables, request.directory)
+    evidence = comparison.run(due.roots, chosen, session) if due.roots else Evidence()
 
     progress("write the plan", 3, STAGES)
     tables, stopped = _tables(rooms, fleet, policies, chosen, evidence, due)
@@ -174,7 +171,8 @@ def _collect(rooms: Rooms, fleet: Fleet, ground: Ground, now: datetime, director
             roots.update(pc.unique(mine["place"]).to_pylist())
             tables.update(pc.unique(mine["table"]).to_pylist())
     swept = tuple(ground.roots[at] for at in sorted(roots))
-    return Due(tuple(parts), swept, frozenset(tables), waiting, uncopied, dict(cold.blocked))
+    handed = {name: place for name, place in cold.handed.items() if name in tables}
+    return Due(tuple(parts), swept, frozenset(tables), waiting, uncopied, dict(cold.blocked), handed)
 
 
 def _tallies(files: pa.Table) -> dict[str, Tally]:
@@ -190,56 +188,13 @@ def _listed(files: pa.Table, roots: Sequence[Root]) -> pa.Table:
     return pa.table([ids, *(files[name] for name in ("uri", c.SIZE, c.MODIFIED, c.ETAG)), blank], schema=c.LISTED)
 
 
-def _evidence(
-    rooms: Rooms,
-    fleet: Fleet,
-    chosen: frozenset[str],
-    due: Due,
-    directory: str,
-    session: Future[SparkSession],
-) -> Evidence:
-    """Each released file: needed again by some table of the fleet, or free to go."""
-    from lakewarden.pipeline import quick
-    from lakewarden.pipeline import sweep as spark_sweep
-    from lakewarden.pipeline.holding import marks_of
-    from lakewarden.pipeline.settling import settle
-
-    holdings = Holdings.of(((n, state, state.held) for n, state in enumerate(fleet.states)), fleet.homes)
-    part = part_task_of(rooms, fleet, due.roots, release_rules(rooms, fleet, chosen), directory)
-    try:
-        spark = session.result()
-        read = read_task(rooms)
-        facts: pa.Table
-        if (settled := settle(spark, holdings, read)) is not None:
-            facts = quick.facts_of_files(spark, due.parts, settled.live, part, read)
-            if pc.any(pc.equal(facts["verdict"], str(Verdict.LIVE)), min_count=0).as_py():
-                _let_wait_anew(rooms, due.parts, settled.live, part.homes)
-            facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
-            counts = settled.live.counts(len(fleet.states))
-            needed = {number: (int(count), "") for number, count in enumerate(counts) if count}
-            return replace(gather(facts, Verdict.PENDING, holdings.tables), missing=needed)
-        listed = spark_sweep.stored(spark, due.parts, c.LISTED, read)
-        facts = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
-    except LakewardenError:
-        raise
-    except Exception as error:
-        raise spark_failure(error) from error
-    return gather(facts, Verdict.PENDING, holdings.tables)
-
-
-def _detail(uncopied: Tally, blocked: str | None) -> dict[str, Any]:
-    if not uncopied.files:
-        return {}
-    return {WAITING_FOR_COLD_COPY: uncopied.files} | ({COLD_COPY_BLOCKED: blocked} if blocked else {})
-
-
-def _let_wait_anew(rooms: Rooms, parts: Sequence[str], live: Live, homes: Mapping[int, str]) -> None:
-    """Released files that something needs again: when that goes too, its readers have the whole delay."""
-    for part in parts:
-        rows = pq.read_table(pa.BufferReader(rooms.stores.get(part)))
-        needed = live.has(match_keys(rows[c.KEY].combine_chunks(), rows[c.ROOT].combine_chunks(), homes))
-        if needed.any():
-            rooms.ledger.pending.renew(rows[c.KEY].filter(pa.array(needed)).to_pylist(), rooms.clock.now())
+def _detail(name: str, due: Due) -> dict[str, Any]:
+    """What waits for the cold tier, and where the copies of what does not are: looked at again before it goes."""
+    uncopied, blocked, handed = due.uncopied.get(name, Tally()), due.blocked.get(name), due.handed.get(name)
+    found: dict[str, Any] = {COLD_PLACES: sorted(map(list, handed.places))} if handed else {}
+    if uncopied.files:
+        found |= {WAITING_FOR_COLD_COPY: uncopied.files} | ({COLD_COPY_BLOCKED: blocked} if blocked else {})
+    return found
 
 
 def _tables(
@@ -276,7 +231,7 @@ def _tables(
             metadata_location=state.metadata_location,
             refs=state.refs,
             policy=policies[name].as_values(),
-            detail=_detail(uncopied, due.blocked.get(name)),
+            detail=_detail(name, due),
         )
         if planned:
             table = replace(

@@ -78,7 +78,7 @@ class Expiring(TableRun):
     ) -> FailedFile | None:
         """One table, or why not. What was released of a table that was not touched is taken back."""
         name = table.identifier
-        touched = False
+        hands: TableHands | None = None
         try:
             with ExitStack() as stack:
                 check_frozen(self.rooms, "no further table was expired")
@@ -94,7 +94,6 @@ class Expiring(TableRun):
                 steps = table.detail["steps"]
                 if (why := expirer.outdated(pointer, steps, resumed=name in self._begun)) is not None:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")
-                touched = True
                 self.rooms.ledger.runs.step(self.run_id, BEGUN, {"table": name})
                 hands = TableHands(
                     rooms=self.rooms,
@@ -120,7 +119,9 @@ class Expiring(TableRun):
             self.rooms.ledger.pending.take_back(self.run_id, name)
             return self.failure(name, error)
         except LakewardenError as error:
-            if (not touched or isinstance(error, TableMovedError)) and name not in self._begun:
+            # Where the metadata could not even be archived, the commit was never tried.
+            untouched = hands is None or not hands.changing.is_set() or isinstance(error, TableMovedError)
+            if untouched and name not in self._begun:
                 self.rooms.ledger.pending.take_back(self.run_id, name)
             return self.failure(name, error)
         return None

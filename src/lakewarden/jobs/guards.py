@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from lakewarden.jobs.ownership import claim_place, owner_record
 from lakewarden.jobs.purging import LEASE_SECONDS
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.errors import FrozenError, NothingAppliedError
+
+LEASES_AT_ONCE = 16
 
 
 def root_lease(rooms: Rooms, prefix: str, *, wait: float = 0.0) -> Lease:
@@ -17,6 +21,32 @@ def root_lease(rooms: Rooms, prefix: str, *, wait: float = 0.0) -> Lease:
     if (foreign := claim_place(rooms, owner_record(prefix))) is not None:
         raise NothingAppliedError(foreign.message, hint=foreign.hint)
     return rooms.leases.acquire(f"root/{prefix}", LEASE_SECONDS, wait=wait)
+
+
+def root_leases(rooms: Rooms, prefixes: Sequence[str], stack: ExitStack) -> dict[str, Lease]:
+    """The leases of several roots, held until the stack ends. Raises as `root_lease` for the first that is not to be had.
+
+    Of two runs that want the same roots, the first root decides: side by side each could take what the other wants.
+    """
+    held = {prefix: stack.enter_context(root_lease(rooms, prefix)) for prefix in prefixes[:1]}
+    if len(prefixes) < 2:
+        return held
+    with ThreadPoolExecutor(LEASES_AT_ONCE) as pool:
+        asked = {prefix: pool.submit(root_lease, rooms, prefix) for prefix in prefixes[1:]}
+    for prefix, answer in asked.items():
+        if answer.exception() is None:
+            # Entered here: a lease is renewed only while the thread lives that entered it.
+            held[prefix] = stack.enter_context(answer.result())
+    for answer in asked.values():
+        answer.result()
+    return held
+
+
+def let_go(leases: Iterable[Lease]) -> None:
+    """Release leases, side by side: each waits for its store."""
+    with ThreadPoolExecutor(LEASES_AT_ONCE) as pool:
+        for released in [pool.submit(lease.release) for lease in leases]:
+            released.result()
 
 
 def check_frozen(rooms: Rooms, left: str) -> None:

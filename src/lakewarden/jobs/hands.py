@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lakewarden.jobs.guards import check_frozen
@@ -20,7 +20,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class TableHands:
-    """The hands of one run on one table."""
+    """The hands of one run on one table. `changing` is set before the first step that may change it."""
 
     rooms: Rooms
     run_id: str
@@ -32,6 +32,7 @@ class TableHands:
     check_leases: Callable[[], None]
     turn: threading.Lock
     in_use_since: datetime | None
+    changing: threading.Event = field(default_factory=threading.Event)
 
     @property
     def now(self) -> datetime:
@@ -44,12 +45,14 @@ class TableHands:
         archives = self.rooms.ledger.archives
         if earlier := next((one for one in archives.of(self.uuid) if one.run_id == self.run_id), None):
             # The document of the first attempt holds whatever a later one takes.
-            return archives.add(replace(earlier, snapshots=tuple(sorted({*earlier.snapshots, *snapshots}))))
+            archives.add(replace(earlier, snapshots=tuple(sorted({*earlier.snapshots, *snapshots}))))
+            return self.changing.set()
         uri = f"{self.rooms.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
         packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, mtime=0)
         self.rooms.stores.put(uri, packed)
         digest = hashlib.sha256(packed).hexdigest()
         archives.add(Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now))
+        self.changing.set()
 
     def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
         """Remove metadata files of expired snapshots: announced, through the one door, recorded."""
@@ -57,6 +60,7 @@ class TableHands:
             return ()
         named = [JournalFile(f.uri, f.size, f.modified, f.etag, self.table, f.kind) for f in files]
         journal = self.rooms.ledger.journal
+        self.changing.set()
         with self.turn:
             check_frozen(self.rooms, "no further table was expired")
             number = journal.next_batch(self.run_id)

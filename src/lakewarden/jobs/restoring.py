@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakewarden.jobs.purging import LEASE_SECONDS, trash_lease, trash_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.standing import run_lease
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, RestoreError
 from lakewarden.model.plan import Tally
@@ -25,7 +26,10 @@ def restore_run(rooms: Rooms, run_id: str, actor: Actor) -> RunResult:
         raise RestoreError(f"run {run_id} put nothing into quarantine; nothing was restored")
     new_id = rooms.new_id()
     back, failed = Tally(), []
-    with rooms.leases.acquire(trash_lease(run_id), LEASE_SECONDS) as lease:
+    with (
+        rooms.leases.acquire(trash_lease(run_id), LEASE_SECONDS) as lease,
+        rooms.leases.acquire(run_lease(new_id), LEASE_SECONDS),
+    ):
         rooms.ledger.runs.start(new_id, run.job, None, actor)
         for start in range(0, len(files), BATCH):
             lease.check()

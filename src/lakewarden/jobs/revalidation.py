@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice, takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +43,7 @@ class Revalidation:
     needed: set[str] = field(default_factory=set)
     stopped: dict[str, str] = field(default_factory=dict)
     witnesses: dict[str, str] = field(default_factory=dict)
+    places: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.covered = dict(self.plan.pointers)
@@ -50,6 +53,7 @@ class Revalidation:
         began = self.rooms.clock.boot()
         now = pointers_of(self.rooms.catalogs)
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
+        self.places = sorted(map(canonical, self.witnesses.values()))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
         for (_, pointer), state in zip(moved, load_states(moved, self.plan.cutoff), strict=True):
             self._take_in(now, pointer, state)
@@ -94,9 +98,8 @@ class Revalidation:
         """Whether a root holds what it should: a lost mount leaves an empty directory behind."""
         if not _exists(self.rooms, prefix):
             return False
-        places = [canonical(place) for place in self.witnesses.values()]
-        inside = [place for place in places if place.startswith(prefix)]
-        if inside:
+        first = bisect_left(self.places, prefix)
+        if inside := list(takewhile(lambda place: place.startswith(prefix), islice(self.places, first, None))):
             return any(self.rooms.stores.head(place) is not None for place in inside)
         return self._listed(prefix) or _holds_anything(self.rooms, prefix)
 

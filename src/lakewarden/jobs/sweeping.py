@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.reach_memory import remember_reach, remembered_reach
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.sightings import earlier_plans
 from lakewarden.ledger.cache import CacheFile
 from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import LakewardenError, SparkFailedError
-from lakewarden.model.policy import Job, OrphanPolicy
+from lakewarden.model.policy import OrphanPolicy
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import Root, home_of
 from lakewarden.model.table import TableState
@@ -273,14 +274,11 @@ def memories_of(rooms: Rooms, sweep: Sweep, spark: SparkSession) -> DataFrame | 
     marks = None
     if rooms.ledger.pending.count():
         marks = spark_sweep.pending(spark, rooms.ledger.pending.iter_uris())
-    if sweep.request.actor.trigger is Trigger.SCHEDULE:
-        margin = max((policy.margin for policy in sweep.policies.values()), default=timedelta())
-        earlier = rooms.ledger.plans.newest_before(Job.ORPHAN_CLEANUP, sweep.now - margin)
-        header = rooms.ledger.plans.header(earlier.plan_id) if earlier else None
-        if earlier and earlier.path and header and header.parts:
-            parts = [earlier.path + part.name for part in header.parts]
-            seen = spark_sweep.seen(spark, parts, ReadTask(rooms.stores, rooms.readers))
-            marks = marks.unionByName(seen) if marks is not None else seen
+    scheduled = sweep.request.actor.trigger is Trigger.SCHEDULE
+    if scheduled and (plans := earlier_plans(rooms, sweep.policies.values(), sweep.now)):
+        times = {name: policy.confirmations - 1 for name, policy in sweep.policies.items()}
+        seen = spark_sweep.seen(spark, plans, times, ReadTask(rooms.stores, rooms.readers))
+        marks = marks.unionByName(seen) if marks is not None else seen
     return marks
 
 

@@ -12,6 +12,7 @@ from lakewarden.jobs.purging import LEASE_SECONDS
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.cold import ColdSnapshot
 from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.standing import run_lease
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError, UnreadableMetadataError, UsageError
 from lakewarden.model.policy import Job
@@ -32,11 +33,14 @@ def restore_cold(rooms: Rooms, snapshot: str, identifier: str, actor: Actor, pro
     found = _find(rooms, snapshot)
     relocator = _relocator(rooms, identifier)
     check_frozen(rooms, "nothing was restored")
-    with rooms.leases.acquire(f"restore/{identifier}", LEASE_SECONDS) as lease:
+    run_id = rooms.new_id()
+    with (
+        rooms.leases.acquire(f"restore/{identifier}", LEASE_SECONDS) as lease,
+        rooms.leases.acquire(run_lease(run_id), LEASE_SECONDS),
+    ):
         # A place that no other table ever had: what a dropped table of this name left behind is not ours.
         new_uuid = str(uuid.UUID(hex=rooms.new_id() + rooms.new_id(), version=4))
         target = f"{relocator.new_location(identifier).rstrip('/')}-{new_uuid[:8]}/"
-        run_id = rooms.new_id()
         rooms.ledger.runs.start(run_id, Job.TIER_HANDOFF, None, actor)
         detail = {"snapshot": found.snapshot_id, "from": found.destination, "to": target, "table": identifier}
         rooms.ledger.runs.step(run_id, "restoring", detail)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.schema import archives
+from lakewarden.ledger.together import Rows, Together
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,11 @@ class Archive:
 class Archives:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._entries = Together(connections, _enter)
 
     def add(self, archive: Archive) -> None:
         """Enter one; a run that is resumed enters the same again."""
-        with self._connections.write() as connection:
-            put(connection, archives, [asdict(archive) | {"snapshots": list(archive.snapshots)}])
+        self._entries.enter(asdict(archive) | {"snapshots": list(archive.snapshots)})
 
     def of(self, uuid: str) -> list[Archive]:
         """A table's archives, oldest first."""
@@ -39,3 +40,7 @@ class Archives:
         with self._connections.read() as connection:
             rows = connection.execute(query).mappings().all()
         return [Archive(**{**row, "snapshots": tuple(row["snapshots"])}) for row in rows]
+
+
+def _enter(connection: Connection, rows: Rows) -> None:
+    put(connection, archives, rows)

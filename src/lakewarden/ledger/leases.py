@@ -76,6 +76,11 @@ class Leases:
                 raise StoreUnavailableError(f"the lease {key} could not be written in {tries} tries; it is not held")
             self._clock.sleep(self._jitter() * min(2.0, 0.05 * 2**tries))
 
+    def look(self, key: str) -> LeaseRecord | None:
+        """The lease as its record stands, whoever holds it; None if it was never taken. Raises LeaseCorruptError."""
+        held = self._read(self._open(key), key)
+        return held[0] if held is not None else None
+
     def list(self) -> list[LeaseRecord]:
         """Every lease ever taken here, tombstones included; corrupt records are left out (acquire reports them)."""
         found: list[LeaseRecord] = []

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections
 from lakewarden.ledger.schema import runs, steps
+from lakewarden.ledger.together import Rows, Together
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, StateError
 
@@ -48,6 +49,7 @@ StepList = list[Step]
 class Runs:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._steps = Together(connections, _enter_steps)
 
     def start(self, run_id: str, job: str, plan_id: str | None, actor: Actor, status: str = RUNNING) -> None:
         """Record a new run. Raises StateError when the id is taken."""
@@ -96,8 +98,7 @@ class Runs:
             "detail": dict(detail) if isinstance(detail, Mapping) else detail,
             "at": self._connections.clock.now(),
         }
-        with self._connections.write() as connection:
-            connection.execute(insert(steps), row)
+        self._steps.enter(row)
 
     def steps(self, run_id: str) -> StepList:
         """What a run noted, in order."""
@@ -112,6 +113,10 @@ class Runs:
             query = query.where(runs.c.job == job)
         with self._connections.read() as connection:
             return [run_of(row) for row in connection.execute(query)]
+
+
+def _enter_steps(connection: Connection, rows: Rows) -> None:
+    connection.execute(insert(steps), rows)
 
 
 def run_of(row: Row[Any]) -> Run:

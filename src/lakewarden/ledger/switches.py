@@ -27,6 +27,7 @@ class Freeze(NamedTuple):
 class Switches:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._deployment_id: str | None = None
 
     def freeze(self, actor: Actor, reason: str) -> None:
         """Stop every worker of this deployment before its next batch."""
@@ -57,6 +58,8 @@ class Switches:
 
     def deployment_id(self) -> str:
         """The name under which this deployment owns buckets: made once, the same for every worker of this database."""
+        if self._deployment_id is not None:
+            return self._deployment_id  # it never changes once it is made
         query = select(deployment.c.deployment_id)
         with self._connections.read() as connection:
             found = connection.execute(query).scalar()
@@ -65,7 +68,8 @@ class Switches:
             with self._connections.write() as connection:
                 put(connection, deployment, [row], only=())
                 found = connection.execute(query).scalar_one()
-        return str(found)
+        self._deployment_id = str(found)
+        return self._deployment_id
 
     def _record(self, act: str, actor: Actor, reason: str | None, subject: str | None = None) -> None:
         row = {"act": act, "subject": subject, "reason": reason, "at": self._connections.clock.now()}

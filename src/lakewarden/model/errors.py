@@ -229,6 +229,12 @@ class LostRefError(LakewardenError):
     hint = "Every byte is still there. Make the ref again from the archived metadata; then plan again."
 
 
+class ColdCopyLostError(LakewardenError):
+    code = "LW-APPLY-008"
+    exit_code = Exit.PARTIAL
+    hint = "Bring the copy back, or hand the table over again, then plan physical-deletion again."
+
+
 class LeaseHeldError(LakewardenError):
     code = "LW-LEASE-001"
     exit_code = Exit.LEASE_HELD

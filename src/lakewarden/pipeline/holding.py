@@ -30,6 +30,12 @@ def marks_of(spark: SparkSession, holdings: Holdings, read: ReadTask) -> DataFra
     return plain.select(*c.MARKS.names).unionByName(shown.select(*c.MARKS.names))
 
 
+def needs(spark: SparkSession, holdings: Holdings, read: ReadTask) -> dict[int, int]:
+    """How many files each table needs, wherever they lie, by the table's number."""
+    needed = marks_of(spark, holdings, read).where(F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0)
+    return {row[c.TABLE]: row["count"] for row in needed.groupBy(c.TABLE).count().collect()}
+
+
 def _read(spark: SparkSession, holdings: Holdings, read: ReadTask) -> DataFrame:
     """MARKS with holder, hold and the mark that the holder gives. Manifests of holders that only need their names are not opened."""
     manifests = manifests_of(spark, holdings.wanted, read, Cached())

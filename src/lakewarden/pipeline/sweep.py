@@ -149,10 +149,25 @@ def left_out(spark: SparkSession, parts: Sequence[str], written: Sequence[str], 
     return listed.join(judged, "uri", "left_anti").toArrow()["uri"]
 
 
-def seen(spark: SparkSession, parts: Sequence[str], read: ReadTask) -> DataFrame:
-    """MARKS of the files that an earlier plan called orphans, or would have but for a second sighting."""
-    rows = stored(spark, parts, c.PLAN_ROWS, read).where(F.col("verdict").isin("orphan", "unconfirmed"))
-    return _marked(rows.withColumnRenamed("uri", c.KEY), c.MARK_SEEN)
+def seen(spark: SparkSession, plans: Sequence[Sequence[str]], times: Mapping[str, int], read: ReadTask) -> DataFrame:
+    """MARKS of the files that earlier plans called orphans, or would have but for another sighting.
+
+    `plans` are the files of each, newest first; `times` says by table how many of the newest have to agree, and the
+    most that any table asks for holds for one that is called otherwise now.
+    """
+    rows = _union(
+        [
+            stored(spark, parts, c.PLAN_ROWS, read)
+            .where(F.col("verdict").isin("orphan", "unconfirmed"))
+            .select("uri", "table", F.lit(age).alias("age"))
+            for age, parts in enumerate(plans)
+        ]
+    )
+    asked = local(spark, pa.table({"table": list(times), "times": pa.array(times.values(), pa.int32())}))
+    rows = rows.join(F.broadcast(asked), "table", "left").fillna(max(times.values()), ["times"])
+    counted = rows.where(F.col("age") < F.col("times")).groupBy("uri")
+    often = counted.agg(F.countDistinct("age").alias("found"), F.max("times").alias("times"))
+    return _marked(often.where(F.col("found") >= F.col("times")).withColumnRenamed("uri", c.KEY), c.MARK_SEEN)
 
 
 def writer_files(spark: SparkSession, parts: Sequence[str], read: ReadTask, numbers: Mapping[str, int]) -> DataFrame:

@@ -144,7 +144,7 @@ def _reasons(
         covered = pc.and_(pc.starts_with(rows[c.KEY].combine_chunks(), beat.prefix), begun)
         reasons.append((Verdict.IN_FLIGHT, f"writer {beat.writer} is at work", covered))
     unseen = pc.and_(pa.array(np.array(rules.confirm, bool)[table_ids]), pc.invert(_has(mark, c.MARK_SEEN)))
-    reasons.append((Verdict.UNCONFIRMED, "seen once; a scheduled run needs to see it twice", unseen))
+    reasons.append((Verdict.UNCONFIRMED, "not yet an orphan in as many plans as a scheduled run asks for", unseen))
     return reasons
 
 

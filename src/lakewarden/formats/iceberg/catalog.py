@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from lakewarden.formats.iceberg.connecting import connect
 from lakewarden.formats.iceberg.metadata import PATH_PROPERTIES, parse, table_state, unread
 from lakewarden.formats.iceberg.recent import recent_states
 from lakewarden.model.errors import (
@@ -112,9 +113,7 @@ class IcebergCatalog:
 
     def _catalog(self) -> PyIcebergCatalog:
         if self._opened is None:
-            from pyiceberg.catalog import load_catalog
-
-            self._opened = load_catalog(self.name, **self._properties)
+            self._opened = connect(self.name, self._properties)
         return self._opened
 
     def _loaded(self, catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]]:

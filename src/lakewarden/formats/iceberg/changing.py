@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakewarden.formats.iceberg.connecting import connect
 from lakewarden.formats.iceberg.rest_versions import RestVersions
 from lakewarden.formats.iceberg.versions import SqlVersions, Versions
 from lakewarden.model.errors import CatalogUnavailableError, UnsupportedTableError
@@ -12,12 +13,11 @@ from lakewarden.model.ports import Files
 
 def open_versions(name: str, properties: Mapping[str, str], files: Files) -> Versions:
     """The tables of a catalog. Raises UnsupportedTableError for a kind of catalog that nobody has tried."""
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
 
     try:
-        catalog = load_catalog(name, **properties)
+        catalog = connect(name, properties)
     except Exception as error:
         raise CatalogUnavailableError(
             f"catalog {name} could not be opened ({type(error).__name__}: {error}); nothing was changed"

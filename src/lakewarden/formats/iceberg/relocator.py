@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lakewarden.formats.iceberg.connecting import connect
 from lakewarden.formats.iceberg.metadata import manifest_list, parse, snapshots_of, table_state
 from lakewarden.formats.iceberg.relocation import relocate_list, relocate_manifest
 from lakewarden.formats.iceberg.relocation_avro import records_of
@@ -137,9 +138,7 @@ class IcebergRelocator:
 
     def _catalog(self) -> PyIcebergCatalog:
         if self._opened is None:
-            from pyiceberg.catalog import load_catalog
-
-            self._opened = load_catalog(self.name, **self._properties)
+            self._opened = connect(self.name, self._properties)
         return self._opened
 
 
