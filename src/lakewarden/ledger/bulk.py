@@ -42,9 +42,10 @@ def delete_keys(connection: Connection, column: Column[Any], keys: Sequence[str]
 
 
 def read_columns(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Table:
-    """The rows of a query as a table of this shape; its columns are taken in the query's order."""
+    """The rows of a query as a table of this shape; its columns are taken in the query's order, as the driver gives them."""
     plain = query.with_only_columns(*(_untouched(connection, column) for column in query.selected_columns))
-    rows = connection.execute(plain).all()
+    cursor: Any = connection.execute(plain).cursor
+    rows = cursor.fetchall()
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([_array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
 

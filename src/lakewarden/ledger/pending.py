@@ -99,9 +99,10 @@ class Pending:
         while True:
             with self._connections.read() as connection:
                 rows = read_columns(connection, query.where(pending.c.uri > after), WAITING)
-            if not rows.num_rows:
+            if rows.num_rows:
+                yield rows
+            if rows.num_rows < batch:
                 return
-            yield rows
             after = rows["uri"][-1].as_py()
 
     def renew(self, uris: Iterable[str], now: datetime) -> None:
