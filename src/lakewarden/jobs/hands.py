@@ -48,7 +48,7 @@ class TableHands:
             archives.add(replace(earlier, snapshots=tuple(sorted({*earlier.snapshots, *snapshots}))))
             return self.changing.set()
         uri = f"{self.rooms.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
-        packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, mtime=0)
+        packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, compresslevel=6, mtime=0)
         self.rooms.stores.put(uri, packed)
         digest = hashlib.sha256(packed).hexdigest()
         archives.add(Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now))
