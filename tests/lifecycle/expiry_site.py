@@ -6,19 +6,16 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.run import RunResult
-from lakewarden.warden import Warden
-from lakewarden.wiring import open_warden
+from tests.deployments import Deployed, Sections, copied, inline
 from tests.lakes import local_path
-from tests.plan.site import Seen, TurnedClock
+from tests.plan.site import Seen
 
 EXPIRY, DELETION, ORPHANS = "snapshot-expiry", "physical-deletion", "orphans"
 HOUR_MS = 3_600_000
@@ -31,18 +28,12 @@ SECTIONS: Mapping[str, Mapping[str, Any]] = {
 Rows = tuple[tuple[Any, ...], ...]
 
 
-@dataclass
-class Site:
+@dataclass(kw_only=True)
+class Site(Deployed):
     """Catalogs by name with PyIceberg's properties for each, and what the configuration says of their tables."""
 
-    base: Path
-    catalogs: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    sections: dict[str, dict[str, Any]] = field(default_factory=lambda: {n: dict(v) for n, v in SECTIONS.items()})
-    policies: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """Overrides by pattern of tables: sections with their values."""
-    database: str = "sqlite"
-    clock: TurnedClock = field(default_factory=TurnedClock)
-    _warden: Warden | None = None
+    catalogs: dict[str, Mapping[str, str]] = field(default_factory=dict, kw_only=False)
+    sections: Sections = field(default_factory=lambda: copied(SECTIONS))
 
     @classmethod
     def on_sqlite(cls, base: Path, **more: Any) -> Site:
@@ -50,55 +41,12 @@ class Site:
         base.mkdir(parents=True, exist_ok=True)
         return cls(base, {"lake": sqlite_properties(base)}, **more)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Forget the deployment's process, as if it had ended; its state stays."""
-        if self._warden is not None:
-            self._warden.close()
-            self._warden = None
-
     def catalog(self, name: str = "lake") -> Catalog:
         return load_catalog(name, **self.catalogs[name])
 
-    @property
-    def warden(self) -> Warden:
-        if self._warden is None:
-            self._warden = open_warden(self.config(), clock=self.clock)
-        return self._warden
-
-    def config(self) -> str:
-        """The configuration file, written anew."""
-        lines = ["[worker]", 'id = "tester"']
-        lines += ["[state]", f'location = "file://{self.base}/state"', f'database = "{self.database}"']
-        lines += ["[spark]", 'master = "local[2]"']
+    def catalog_lines(self) -> Iterator[str]:
         for name, properties in self.catalogs.items():
-            lines += [f"[catalogs.{name}]", 'format = "iceberg"', f"properties = {_inline(properties)}"]
-        for section, values in self.sections.items():
-            lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
-        for pattern, sections in self.policies.items():
-            lines += ["[[overrides]]", f'match = "{pattern}"']
-            lines += [f"{section} = {_inline(values)}" for section, values in sections.items()]
-        path = self.base / "lakewarden.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
-        return str(path)
-
-    def plan(self, job: str, *select: str, trigger: Trigger = Trigger.MANUAL, **how: Any) -> Seen:
-        """Plan a job and read the plan's rows back."""
-        result = self.warden.plan(job, select=select, actor=Actor("tester", "tester", trigger), **how)
-        return Seen(result.plan, result.path, list(self.warden.plan_rows(result.path)))
-
-    def apply(self, seen: Seen, **how: Any) -> RunResult:
-        return self.warden.apply(seen.path, **how)
-
-    def run(self, job: str, *select: str) -> RunResult:
-        """Plan and apply, as a person would who has read the plan."""
-        return self.apply(self.plan(job, *select))
+            yield from (f"[catalogs.{name}]", 'format = "iceberg"', f"properties = {inline(properties)}")
 
     def delete_released(self, *select: str) -> RunResult:
         """Physical deletion, when the released files have waited long enough."""
@@ -126,14 +74,6 @@ class Site:
             for namespace in catalog.list_namespaces():
                 for table in catalog.list_tables(namespace):
                     yield str(catalog.load_table(table).metadata.table_uuid)
-
-    def later(self, hours: float) -> None:
-        """Let time pass for the deployment."""
-        self.clock.passed += timedelta(hours=hours)
-
-    def pending(self) -> set[Path]:
-        """The files that expiry released and nobody has deleted yet."""
-        return {local_path(uri) for page in self.warden._rooms.ledger.pending.iter_uris() for uri in page}
 
 
 def sqlite_properties(base: Path) -> dict[str, str]:
@@ -211,7 +151,3 @@ def files_below(*roots: Path) -> set[Path]:
     """Every file on disk, but for the deployment's own and the checksums that Hadoop writes beside."""
     found = (path for root in roots for path in root.rglob("*"))
     return {path for path in found if path.is_file() and not any(part.startswith(".") for part in path.parts)}
-
-
-def _inline(values: Mapping[str, Any]) -> str:
-    return "{ " + ", ".join(f'"{key}" = {json.dumps(value)}' for key, value in values.items()) + " }"

@@ -6,20 +6,15 @@ A site may have several catalogs, each a warehouse with a policy of its own: man
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from lakewarden.model.actor import Actor, Trigger
-from lakewarden.model.run import RunResult
-from lakewarden.warden import Warden
-from lakewarden.wiring import open_warden
-from tests.lakes import local_path
+from tests.deployments import Deployed, Sections, copied, inline
 from tests.paimon.histories import History
 from tests.paimon.reading import all_refs, refs_of, rows_by_java, rows_by_pypaimon
-from tests.plan.site import Seen, TurnedClock
+from tests.plan.site import Seen
 
 EXPIRY, DELETION, ORPHANS, PARTITIONS = "snapshot-expiry", "physical-deletion", "orphans", "partition-expiry"
 
@@ -32,81 +27,26 @@ SECTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@dataclass
-class Site:
+@dataclass(kw_only=True)
+class Site(Deployed):
     """Catalogs by name, each with the directory of its warehouse, and what their configuration says."""
 
-    base: Path
-    sections: dict[str, dict[str, Any]] = field(default_factory=lambda: {n: dict(v) for n, v in SECTIONS.items()})
-    policies: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """Overrides by catalog: sections with their values."""
     catalogs: tuple[str, ...] = ("lake",)
-    clock: TurnedClock = field(default_factory=TurnedClock)
+    sections: Sections = field(default_factory=lambda: copied(SECTIONS))
     address: str = ""
     """Where the warehouses are, if not on this disk."""
     storage: dict[str, dict[str, str]] = field(default_factory=dict)
     """Credentials and addresses of stores, by prefix."""
-    _warden: Warden | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Forget the deployment's process, as if it had ended; its state stays."""
-        if self._warden is not None:
-            self._warden.close()
-            self._warden = None
 
     def warehouse(self, catalog: str = "lake") -> Path:
         return self.base / catalog
 
-    @property
-    def warden(self) -> Warden:
-        if self._warden is None:
-            self._warden = open_warden(self.config(), clock=self.clock)
-        return self._warden
-
-    def config(self) -> str:
-        """The configuration file, written anew."""
-        lines = ["[worker]", 'id = "tester"', "[state]", f'location = "file://{self.base}/state"']
-        lines += ["[spark]", 'master = "local[2]"']
+    def catalog_lines(self) -> Iterator[str]:
         for name in self.catalogs:
             address = f"{self.address}{name}" if self.address else f"file://{self.warehouse(name)}"
-            lines += [f"[catalogs.{name}]", 'format = "paimon"', f"properties = {_inline({'warehouse': address})}"]
+            yield from (f"[catalogs.{name}]", 'format = "paimon"', f"properties = {inline({'warehouse': address})}")
         for prefix, values in self.storage.items():
-            lines += [f'[storage."{prefix}"]', *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
-        for section, values in self.sections.items():
-            lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
-        for name, sections in self.policies.items():
-            lines += ["[[overrides]]", f'match = "{name}.*"']
-            lines += [f"{section} = {_inline(values)}" for section, values in sections.items()]
-        path = self.base / "lakewarden.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
-        return str(path)
-
-    def plan(self, job: str, *select: str, trigger: Trigger = Trigger.MANUAL, **how: Any) -> Seen:
-        """Plan a job and read the plan's rows back."""
-        result = self.warden.plan(job, select=select, actor=Actor("tester", "tester", trigger), **how)
-        return Seen(result.plan, result.path, list(self.warden.plan_rows(result.path)))
-
-    def apply(self, seen: Seen, **how: Any) -> RunResult:
-        return self.warden.apply(seen.path, **how)
-
-    def run(self, job: str, *select: str) -> RunResult:
-        """Plan and apply, as a person would who has read the plan."""
-        return self.apply(self.plan(job, *select))
-
-    def later(self, hours: float) -> None:
-        """Let time pass for the deployment."""
-        self.clock.passed += timedelta(hours=hours)
-
-    def pending(self) -> set[Path]:
-        """The files that expiry released and nobody has deleted yet."""
-        return {local_path(uri) for page in self.warden._rooms.ledger.pending.iter_uris() for uri in page}
+            yield from (f'[storage."{prefix}"]', *(f"{key} = {json.dumps(value)}" for key, value in values.items()))
 
 
 def name_of(history: History, catalog: str = "lake") -> str:
@@ -125,7 +65,3 @@ def check_rows(history: History, *, by_java: bool = True) -> None:
 def orphan_rows(seen: Seen, histories: Iterable[History], catalog: str = "lake") -> dict[str, set[Path]]:
     """The planned orphans by history; directories as well as files."""
     return {history.name: seen.orphans(name_of(history, catalog)) for history in histories}
-
-
-def _inline(values: Mapping[str, Any]) -> str:
-    return "{ " + ", ".join(f'"{key}" = {json.dumps(value)}' for key, value in values.items()) + " }"

@@ -157,7 +157,7 @@ def expired(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Itera
     base = tmp_path_factory.mktemp("expiry")
     with Site(base, catalogs=tuple(CHOICES)) as site:
         site.sections["snapshot_expiry"] = {}
-        site.policies = {name: {"snapshot_expiry": choice.ours} for name, choice in CHOICES.items()}
+        site.policies = {f"{name}.*": {"snapshot_expiry": choice.ours} for name, choice in CHOICES.items()}
         ours = {(choice, name): library.copy_of(name, site.warehouse(choice)) for choice, name in CASES}
         javas = {(choice, name): library.copy_of(name, base / "java" / choice) for choice, name in CASES}
         for (choice, _), history in [*ours.items(), *javas.items()]:

@@ -77,8 +77,8 @@ def dropped(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Itera
     base = tmp_path_factory.mktemp("partitions")
     with Site(base, catalogs=("values", "update")) as site:
         site.policies = {
-            "values": {"partition_expiry": {"expiration_hours": HOURS, "batch_size": 1}},
-            "update": {"partition_expiry": {"expiration_hours": 1, "strategy": "update-time"}},
+            "values.*": {"partition_expiry": {"expiration_hours": HOURS, "batch_size": 1}},
+            "update.*": {"partition_expiry": {"expiration_hours": 1, "strategy": "update-time"}},
         }
         ours = {case: library.copy_of(case[1], site.warehouse(case[0])) for case in CASES}
         javas = {case: library.copy_of(case[1], base / "java" / case[0]) for case in CASES}
