@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Delete operation did not match"),
 ]
 
-SECONDS = float(os.environ.get("LAKEWARDEN_CROWD_SECONDS", "20"))
+SECONDS = float(os.environ.get("LAKEWARDEN_CROWD_SECONDS", "30"))
 TABLES = ("db.orders", "db.clicks")
 OUTDATED = "LW-PLAN-005"
 
