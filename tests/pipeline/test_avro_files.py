@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import resource
+import signal
+import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -19,7 +23,7 @@ from fastavro.io.binary_encoder import BinaryEncoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.model.errors import IncompleteManifestError
+from lakewarden.model.errors import IncompleteManifestError, StoreUnavailableError
 from lakewarden.pipeline.avro import decode
 from lakewarden.pipeline.avro.container import Container, merge, open_container
 from lakewarden.pipeline.avro.decode import decode_files, field_names
@@ -218,3 +222,28 @@ def test_nested_field_names_are_found() -> None:
 def test_a_codec_nobody_knows_is_an_error() -> None:
     with pytest.raises(IncompleteManifestError, match="codec"):
         open_container(avro(some(1), "null").replace(b"null", b"nulk", 1))
+
+
+def test_a_machine_without_room_is_not_a_damaged_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decoder may write 200 bytes and no more, as on a full disk."""
+
+    def cramped() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+
+    decoder = decode.Decoder()
+    start = subprocess.Popen
+    monkeypatch.setattr(decode.subprocess, "Popen", lambda *words, **how: start(*words, **how, preexec_fn=cramped))
+    monkeypatch.setattr(decode, "_decoder", lambda: decoder)
+    try:
+        with pytest.raises(StoreUnavailableError, match="cannot hold"):
+            decode_files([avro(some(1000))], lambda names: COLUMNS)
+    finally:
+        decoder.close()
+
+
+def test_little_shared_memory_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker gives a container 64 MB of it."""
+    monkeypatch.setattr(decode.shutil, "disk_usage", lambda place: SimpleNamespace(free=64 << 20))
+    decoder = decode.Decoder()
+    assert not decoder._scratch.name.startswith(decode.SHARED_MEMORY)

@@ -6,6 +6,7 @@ because a rollback, a new tag or a branch may have brought it back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -207,6 +208,7 @@ def _tables(
 ) -> tuple[tuple[TablePlan, ...], tuple[str, ...]]:
     """Every chosen table, and those that a brake stops: a table with a snapshot needs files, so none found is a fault."""
     refusals = refusals_of(fleet, evidence, rooms.ledger.reach.last())
+    needed = _needed_by_uuid(fleet, evidence)
     found: list[TablePlan] = []
     stopped: list[str] = []
     for number, state in enumerate(fleet.states):
@@ -214,9 +216,8 @@ def _tables(
         if name not in chosen:
             continue
         verdicts = dict(evidence.verdicts.get(number, {}))
-        needed = verdicts.get(Verdict.LIVE, Tally()).files + evidence.missing.get(number, (0, ""))[0]
         reasons = list(refusals[name])
-        if not reasons and name in due.tables and state.current_snapshot_id is not None and not needed:
+        if not reasons and name in due.tables and state.current_snapshot_id is not None and not needed[state.uuid]:
             reasons = [refusal(Brake.REACHABLE_EMPTY, "the table has a snapshot, yet no file was found reachable")]
             stopped.append(name)
         planned = not reasons or name in stopped
@@ -244,3 +245,12 @@ def _tables(
         else:
             found.append(replace(table, changes={"files": released.files}))
     return tuple(found), tuple(stopped)
+
+
+def _needed_by_uuid(fleet: Fleet, evidence: Evidence) -> Counter[str]:
+    """How many files each table was found to need. One with two names is counted under only one of them."""
+    found: Counter[str] = Counter()
+    for number, state in enumerate(fleet.states):
+        live = evidence.verdicts.get(number, {}).get(Verdict.LIVE, Tally())
+        found[state.uuid] += live.files + evidence.missing.get(number, (0, ""))[0]
+    return found

@@ -25,7 +25,7 @@ from lakewarden.model.plan import Plan
 from lakewarden.model.ports import Catalog
 from lakewarden.model.roots import claims_of, match_key
 from lakewarden.model.table import Pointer, TableState
-from lakewarden.model.uri import FileUri, canonical
+from lakewarden.model.uri import FileUri, canonical, is_address
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.holdings import needs_of
 from lakewarden.pipeline.reading import NOTE, ReadTask, read_lists, read_manifests
@@ -53,7 +53,7 @@ class Revalidation:
         began = self.rooms.clock.boot()
         now = pointers_of(self.rooms.catalogs)
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
-        self.places = sorted(map(canonical, self.witnesses.values()))
+        self.places = sorted(canonical(place) for place in self.witnesses.values() if is_address(place))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
         for (_, pointer), state in zip(moved, load_states(moved, self.plan.cutoff), strict=True):
             self._take_in(now, pointer, state)
@@ -106,8 +106,10 @@ class Revalidation:
     def _take_in(self, now: dict[str, tuple[Catalog, Pointer]], pointer: Pointer, state: TableState) -> None:
         name = pointer.identifier
         reason = self._trouble(state)
-        if reason is None:
-            reason = self._reach(now[name][0], state)
+        # A table that is left alone needs what it names all the same, wherever that lies.
+        if state.refusal is None or state.manifest_lists:
+            unread = self._reach(now[name][0], state)
+            reason = reason or unread
         if reason is not None:
             last = self.rooms.ledger.reach.last([name]).get(name)
             touched = [*(claim.prefix for claim in claims_of([state])), *(last.outside_roots if last else ())]

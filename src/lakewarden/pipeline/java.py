@@ -13,11 +13,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from lakewarden.model.errors import JavaMissingError
 
 OLDEST = 17
+UNSAFE_BY_LEAVE = 24
 
 # Spark's launcher always asks for this incubator module, which only speeds up some linear algebra. The packaged
 # Java is a smaller image without it, and a JVM does not start when a module it is told to add is missing.
@@ -47,12 +49,22 @@ def use_java() -> None:
 
 
 def machine_has_java() -> bool:
-    """Looks where Spark's own scripts look: JAVA_HOME, and only without it the path."""
+    return found_version() >= OLDEST
+
+
+def found_version() -> int:
+    """The feature release that Spark starts, or 0. Looks where its own scripts do: JAVA_HOME, and only without it the path."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    return java is not None and major_version(java) >= OLDEST
+    return major_version(java) if java is not None else 0
 
 
+def flags_for(version: int) -> str:
+    """What a JVM of that release must be told: from 24 on Netty does without direct memory unless asked, and Arrow cannot."""
+    return " -Dio.netty.noUnsafe=false --sun-misc-unsafe-memory-access=allow" if version >= UNSAFE_BY_LEAVE else ""
+
+
+@lru_cache(maxsize=8)
 def major_version(java: str) -> int:
     """The feature release of that binary, or 0 where it does not run."""
     try:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakewarden.model.errors import SparkFailedError
 from lakewarden.pipeline.class_archive import ARCHIVE
-from lakewarden.pipeline.java import use_java
+from lakewarden.pipeline.java import flags_for, found_version, use_java
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
@@ -71,6 +71,7 @@ def spark_session(master: str, conf: Mapping[str, str], app: str) -> SparkSessio
 def _local() -> dict[str, str]:
     """What a session within this machine wants on top."""
     archive = f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
+    flags = flags_for(found_version())
     sockets = tempfile.gettempdir()
     short = len(sockets) <= LONGEST_SOCKET_DIRECTORY
     return {
@@ -80,5 +81,5 @@ def _local() -> dict[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Dlog4j2.configurationFile={LOG_SETTINGS}{archive}",
+        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS}{flags} -Dlog4j2.configurationFile={LOG_SETTINGS}{archive}",
     }

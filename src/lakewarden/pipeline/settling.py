@@ -89,9 +89,7 @@ def settle(spark: SparkSession, holdings: Holdings, read: ReadTask) -> Settled |
     if (pc.sum(once["rows"]).as_py() or 0) > MOST_LIVE:
         return None
     entries, more = _entries(spark, once.select(c.MANIFESTS.names).cast(c.MANIFESTS), read)
-    # Notes of lists speak of holders, those of manifests of manifests: any holder of one will do to find its table.
-    owner = dict(zip(numbers.tolist(), opened[c.TABLE].to_pylist(), strict=True))
-    notes += [_renumbered(note, owner) for note in more]
+    notes += _of_every_table(more, holdings, numbers, opened[c.TABLE].to_numpy()) if more else []
     return Settled(_summed(holdings, holds, named, opened[c.TABLE].to_numpy(), numbers, entries), tuple(notes))
 
 
@@ -177,7 +175,7 @@ def _summed(
 
     order = np.argsort(owners, kind="stable")
     holders, starts = np.unique(owners[order], return_index=True)
-    for holder, mine in zip(holders, np.split(numbers[order], starts[1:]), strict=True):
+    for holder, mine in zip(holders, np.split(numbers[order], starts)[1:], strict=True):
         parts = [part for number in mine.tolist() for part in entries.get(number, ())]
         note(int(holder), *_needed(str(holds[holder]), parts))
     for keys, codes, of in (_manifest_keys(named), _named_keys(holdings)):
@@ -216,6 +214,15 @@ def _named_keys(holdings: Holdings) -> tuple[pa.Array, NDArray[np.int8], NDArray
     return named[c.KEY].combine_chunks(), named[c.KIND].to_numpy().astype(np.int8), named[c.TABLE].to_numpy()
 
 
-def _renumbered(note: str, owner: Mapping[int, int]) -> str:
-    told = json.loads(note.removeprefix(NOTE))
-    return NOTE + json.dumps(told | {"table": owner[told["table"]]})
+def _of_every_table(
+    notes: Iterable[str], holdings: Holdings, numbers: NDArray[np.int64], holders: NDArray[np.int32]
+) -> list[str]:
+    """Notes of manifests, said of a holder of every table that has the manifest: clones share them."""
+    tables = np.array(holdings.tables, np.int32)[holders]
+    found = []
+    for note in notes:
+        told = json.loads(note.removeprefix(NOTE))
+        mine = numbers == told["table"]
+        _, firsts = np.unique(tables[mine], return_index=True)
+        found += [NOTE + json.dumps(told | {"table": int(holder)}) for holder in holders[mine][firsts]]
+    return found

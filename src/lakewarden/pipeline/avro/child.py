@@ -1,7 +1,8 @@
 """The process that decodes: it can be killed when a damaged file makes the decoder hang.
 
 Reads one request a line: {"source", "target", "columns": {name: dotted field}}; writes the columns as an
-Arrow file and answers with one line: {"rows": n} or {"error": text}.
+Arrow file and answers with one line: {"rows": n}; {"error": text} for a file that
+it cannot decode, {"trouble": text} where the machine failed and the file may be whole.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def main() -> None:
         request = json.loads(line)
         try:
             answer: dict[str, Any] = {"rows": decode(request["source"], request["target"], request["columns"])}
+        except OSError as error:
+            answer = {"trouble": f"{type(error).__name__}: {error}"[:500]}
         except BaseException as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         sys.stdout.write(json.dumps(answer) + "\n")

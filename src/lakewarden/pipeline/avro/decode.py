@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ Columns = Callable[[Iterable[str]], Mapping[str, str]]
 MERGE_BYTES = 64 << 20
 BASE_SECONDS = 20.0
 SECONDS_PER_MB = 2.0
+SHARED_MEMORY = "/dev/shm"
+ROOM = 1 << 30  # for a worker on every core; a container often has 64 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,8 @@ class Decoder:
     """The killable child and its scratch directory; one per worker process."""
 
     def __init__(self) -> None:
-        shared_memory = "/dev/shm"
         self._scratch = tempfile.TemporaryDirectory(
-            prefix="lakewarden-avro-", dir=shared_memory if os.access(shared_memory, os.W_OK) else None
+            prefix="lakewarden-avro-", dir=SHARED_MEMORY if _roomy(SHARED_MEMORY) else None
         )
         self._child: subprocess.Popen[str] | None = None
 
@@ -140,6 +142,8 @@ class Decoder:
             size = file.tell()
         request = {"source": source, "target": target, "columns": dict(columns)}
         answer = self._ask(request, BASE_SECONDS + SECONDS_PER_MB * size / (1 << 20))
+        if "trouble" in answer:
+            raise StoreUnavailableError(f"{self._scratch.name} cannot hold what was decoded ({answer['trouble']})")
         if "error" in answer:
             raise IncompleteManifestError(f"the decoder refused it ({answer['error']})")
         # Mapped, not copied: the next answer is another file under this name.
@@ -181,6 +185,13 @@ class Decoder:
             self._child.kill()
             self._child.wait()
             self._child = None
+
+
+def _roomy(directory: str) -> bool:
+    try:
+        return os.access(directory, os.W_OK) and shutil.disk_usage(directory).free >= ROOM
+    except OSError:
+        return False
 
 
 @lru_cache(maxsize=1)
