@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,8 +20,8 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 __all__ = ["DataFrame", "SparkSession", "spark_session"]
 
 LOOPBACK = "127.0.0.1"
-# A socket's address has 108 characters at most, of which Spark takes some for its name.
-LONGEST_SOCKET_DIRECTORY = 48
+# A socket's address has 108 characters at most, of which Spark takes 42 for its name.
+LONGEST_SOCKET_DIRECTORY = 64
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -72,7 +73,7 @@ def _local() -> dict[str, str]:
     """What a session within this machine wants on top."""
     archive = f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
     flags = flags_for(found_version())
-    sockets = tempfile.gettempdir()
+    sockets = _sockets().name
     short = len(sockets) <= LONGEST_SOCKET_DIRECTORY
     return {
         # Over the loopback every task waits 40 ms for an acknowledgement that the kernel holds back.
@@ -83,3 +84,9 @@ def _local() -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS}{flags} -Dlog4j2.configurationFile={LOG_SETTINGS}{archive}",
     }
+
+
+@cache
+def _sockets() -> tempfile.TemporaryDirectory[str]:
+    """This process's own, gone when it ends: Spark leaves its sockets lying."""
+    return tempfile.TemporaryDirectory(prefix="lakewarden-spark-")
