@@ -21,7 +21,7 @@ from tests.lakes import local_path, write_table
 
 FINDINGS = (
     "refused", "shared_roots", "nested_roots", "forks", "unknown_uuids", "missing_live_files", "broken_refs",
-    "stale_leases", "open_intents",
+    "stale_leases", "open_intents", "forgotten_runs",
 )  # fmt: skip
 
 

@@ -94,11 +94,25 @@ def test_an_apply_ends_and_goes_on_when_the_server_is_back(silent: Silent, world
 
 
 def test_a_minute_unless_the_properties_say_otherwise() -> None:
-    assert _timeouts({}) == (60.0, 60.0)
-    assert _timeouts({"rest.client.socket-timeout-ms": "1500"}) == (60.0, 1.5)
+    assert _timeouts("lake", {}) == (60.0, 60.0)
+    assert _timeouts("lake", {"rest.client.socket-timeout-ms": "1500"}) == (60.0, 1.5)
     with closing(Silent(1)) as server:
         found = connect("lake", {"uri": server.properties["uri"]})
     assert isinstance(found, PatientRestCatalog), "told by its address, as PyIceberg does"
+
+
+@pytest.mark.parametrize("key", QUICK)
+@pytest.mark.parametrize("value", ["0", "abc", "-1", "1e3", "1.5", "", "99999999999"])
+def test_a_timeout_that_is_none_is_the_configurations_fault(
+    key: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(Silent(1)) as server:
+        config = write_config(tmp_path, "lake", {**server.properties, key: value})
+        code = World(tmp_path, None, config).exit_code("plan", "snapshot-expiry")  # type: ignore[arg-type]
+        assert not server.guests
+    said = capsys.readouterr()
+    told = said.out + said.err
+    assert (code, "LW-CONF-001" in told, f"catalogs.lake.properties: {key}" in told) == (64, True, True)
 
 
 def test_pyiceberg_s_own_configuration_counts(monkeypatch: pytest.MonkeyPatch) -> None:

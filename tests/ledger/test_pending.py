@@ -12,7 +12,8 @@ import pytest
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.pending import WAITING, PendingFile
 from lakewarden.model.plan import Tally
-from tests.ledger.samples import NOON
+from tests.fixtures_ledger import SteppedClock
+from tests.ledger.samples import ACTOR, NOON
 
 HOUR = timedelta(hours=1)
 PLANNED = pa.schema([*(field for field in WAITING if field.name != "released_at"), ("verdict", pa.string())])
@@ -67,8 +68,39 @@ def test_a_newer_release_counts(ledger: Ledger) -> None:
         ("s3://lake/x", 8, NOON + HOUR),
         ("s3://lake/y", 7, NOON),
     ]
-    assert ledger.pending.take_back("run-1", "prod.orders") == 1
-    assert ledger.pending.take_back("run-2", "prod.clicks") == 1
+    assert ledger.pending.take_back("run-1", "prod.orders", NOON) == 1
+    assert ledger.pending.take_back("run-2", "prod.clicks", NOON) == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "ended", "struck"),
+    [
+        ("snapshot-expiry", None, 0),
+        ("snapshot-expiry", NOON + HOUR, 0),
+        ("snapshot-expiry", NOON - HOUR, 1),
+        ("orphan-cleanup", None, 1),
+    ],
+)
+def test_what_another_run_may_have_let_go_is_not_taken_back(
+    ledger: Ledger, clock: SteppedClock, other: str, ended: datetime | None, struck: int
+) -> None:
+    """Planned at noon: a run of the same job that was open since then may have released the same files."""
+    ledger.runs.start("run-0", other, None, ACTOR)
+    if ended is not None:
+        clock.at = ended
+        ledger.runs.finish("run-0", "done", {})
+    ledger.runs.start("run-1", "snapshot-expiry", None, ACTOR)
+    ledger.pending.add_rows("run-1", NOON, [batch(row("s3://lake/x"))])
+    assert ledger.pending.take_back("run-1", "prod.orders", NOON) == struck
+    assert ledger.pending.count() == 1 - struck
+
+
+def test_held_files_wait_longer_and_stay_so(ledger: Ledger) -> None:
+    ledger.pending.add_rows("run-1", NOON, [batch(row("s3://lake/x"), row("s3://lake/y", "prod.clicks"))])
+    ledger.pending.hold({"prod.orders"}, NOON + 10 * HOUR)
+    ledger.pending.renew_run("run-1", NOON + HOUR)
+    found = {r["uri"]: r["released_at"] for r in read(ledger, NOON + 10 * HOUR)}
+    assert found == {"s3://lake/x": NOON + 10 * HOUR, "s3://lake/y": NOON + HOUR}
 
 
 def test_pages_and_due(ledger: Ledger) -> None:

@@ -12,7 +12,7 @@ import fastavro
 from pypaimon.table.row.generic_row import GenericRow, GenericRowSerializer
 
 from lakewarden.formats.paimon.commit import Committed
-from lakewarden.formats.paimon.drop_partition import drop_partitions
+from lakewarden.formats.paimon.drop_partition import Dropped, Held, drop_partitions
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.storage.stores import Stores
 from tests.paimon.reading import open_table
@@ -25,7 +25,14 @@ def partition(location: Path, *values: Any) -> bytes:
     return made
 
 
-def drop(
+def drop(location: Path, *partitions: tuple[Any, ...] | bytes, **how: Any) -> Committed | None:
+    """Drop these partitions, given as values or as bytes, whatever they hold."""
+    found = drop_expected(location, *partitions, **how)
+    assert not found.kept
+    return found.commit
+
+
+def drop_expected(
     location: Path,
     *partitions: tuple[Any, ...] | bytes,
     user: str = "worker-1",
@@ -33,12 +40,14 @@ def drop(
     files: Any = None,
     sleep: Callable[[float], None] = lambda _: None,
     properties: Mapping[str, str] | None = None,
-) -> Committed | None:
-    """Drop these partitions, given as values or as bytes."""
+    expected: Mapping[bytes, Held] | None = None,
+) -> Dropped:
+    """Drop those of these partitions that hold what is expected."""
     wanted = [one if isinstance(one, bytes) else partition(location, *one) for one in partitions]
     now = int(time.time() * 1000)
     found = files or Stores()
-    return drop_partitions(f"file://{location}/", found, wanted, user, identifier, now, sleep, properties=properties)
+    uri = f"file://{location}/"
+    return drop_partitions(uri, found, wanted, user, identifier, now, sleep, expected=expected, properties=properties)
 
 
 def snapshots(location: Path) -> list[dict[str, Any]]:

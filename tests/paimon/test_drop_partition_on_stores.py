@@ -29,8 +29,8 @@ def test_rivals_on_one_store_each_commit_once(place: Place, tmp_path: Path) -> N
     def work(number: int) -> int:
         barrier.wait()
         found = drop_partitions(location, place.stores, [wanted[number]], f"worker-{number}", 1, 5, lambda _: None)
-        assert found is not None
-        return found.snapshot_id
+        assert found.commit is not None
+        return found.commit.snapshot_id
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(work, range(2))) == [4, 5]

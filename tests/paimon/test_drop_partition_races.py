@@ -6,13 +6,15 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from lakewarden.formats.paimon.commit import FIRST_WAIT, LONGEST_WAIT, SETTLE, TRIES
+from lakewarden.formats.paimon.drop_partition import Held
 from lakewarden.model.errors import CommitConflictError, PlanOutdatedError, StoreUnavailableError
-from tests.paimon.dropping import Deaf, Interfering, drop, partition, snapshots
+from tests.paimon.dropping import Deaf, Interfering, drop, drop_expected, partition, records, snapshots
 from tests.paimon.reading import Ref, Rows, rows_by_pypaimon
 from tests.paimon.story import Story
 
@@ -31,6 +33,21 @@ def days(location: Path) -> list[str]:
     return [row[0] for row in rows]
 
 
+def held(location: Path) -> dict[bytes, Held]:
+    """What a plan would say of each partition: its files, and the newest of their times."""
+    latest = snapshots(location)[-1]
+    lists = [latest["baseManifestList"], latest["deltaManifestList"]]
+    found: dict[bytes, Held] = {}
+    for manifest in (row["_FILE_NAME"] for name in lists for row in records(location, name)):
+        for entry in records(location, manifest):
+            created = (
+                entry["_FILE"]["_CREATION_TIME"].astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            ).total_seconds()
+            files, newest = found.get(entry["_PARTITION"], (0, None))
+            found[entry["_PARTITION"]] = files + (-1 if entry["_KIND"] else 1), max(newest or 0, round(created * 1000))
+    return found
+
+
 def once(story: Story, *day: str) -> Interfering:
     """A store where a writer is quicker, the first time."""
     left = [day]
@@ -42,12 +59,37 @@ def once(story: Story, *day: str) -> Interfering:
     return Interfering(before=write)
 
 
-def test_a_quicker_writer_is_respected_and_its_files_of_the_partition_go_too(story: Story) -> None:
-    found = drop(story.location, (DAYS[0],), files=once(story, DAYS[0], DAYS[1]))
-    assert found is not None
-    assert (found.snapshot_id, found.files) == (3, 2)
-    assert days(story.location) == [*DAYS[1:2], *DAYS[1:]]
+def test_a_quicker_writer_keeps_the_partition_it_wrote_to_and_the_others_go(story: Story) -> None:
+    expected = held(story.location)
+    store = once(story, DAYS[0], DAYS[5])
+    found = drop_expected(story.location, (DAYS[0],), (DAYS[1],), files=store, expected=expected)
+    assert found.kept == {partition(story.location, DAYS[0])}
+    assert found.commit is not None
+    assert (found.commit.snapshot_id, found.commit.files) == (3, 1)
+    assert days(story.location) == [*DAYS[:1], *DAYS[:1], *DAYS[2:], DAYS[5]]
     assert [s["commitKind"] for s in snapshots(story.location)] == ["APPEND", "APPEND", "OVERWRITE"]
+
+
+def test_where_every_partition_was_written_to_nothing_is_committed(story: Story) -> None:
+    expected = held(story.location)
+    found = drop_expected(story.location, (DAYS[0],), files=once(story, DAYS[0]), expected=expected)
+    assert (found.commit, found.kept) == (None, {partition(story.location, DAYS[0])})
+    assert len(snapshots(story.location)) == 2
+
+
+def test_a_partition_that_was_replaced_by_as_many_files_is_kept(story: Story) -> None:
+    expected = held(story.location)
+    story.overwrite({"dt": DAYS[0]}, [(DAYS[0], 9, "late")])
+    found = drop_expected(story.location, (DAYS[0],), (DAYS[1],), expected=expected)
+    assert found.kept == {partition(story.location, DAYS[0])}
+    assert days(story.location) == [DAYS[0], *DAYS[2:]]
+
+
+def test_one_that_somebody_else_emptied_is_neither_kept_nor_dropped(story: Story) -> None:
+    expected = held(story.location)
+    drop(story.location, (DAYS[0],), user="another")
+    found = drop_expected(story.location, (DAYS[0],), expected=expected)
+    assert (found.commit, found.kept) == (None, frozenset())
 
 
 def test_racing_workers_each_make_exactly_one_commit(story: Story) -> None:

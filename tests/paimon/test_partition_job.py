@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lakewarden.formats.paimon.partition_expirer import PaimonPartitionExpirer
 from lakewarden.model.errors import PlanOutdatedError
+from lakewarden.model.partitions import Drop
 from lakewarden.model.run import RunResult
+from lakewarden.model.table import Pointer
 from tests.paimon import java, scenes
 from tests.paimon.histories import History, Library, age
 from tests.paimon.reading import Ref, all_refs, open_table, refs_of, rows_by_java, rows_by_pypaimon
@@ -298,3 +302,28 @@ def test_a_crash_after_the_commit_commits_nothing_twice(
             row for row in history.refs[Ref(snapshot=6)] if row[0] > "2024-01-02"
         )
         assert site.warden.audit_verify()["ok"]
+
+
+def test_a_partition_that_a_writer_reaches_between_two_batches_is_kept_and_named(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Site(tmp_path) as site:
+        site.sections["partition_expiry"] = {"expiration_hours": HOURS, "batch_size": 1}
+        scene = Scene.of(library.copy_of("partition_overwrites", site.warehouse()))
+        plan = site.plan(PARTITIONS)
+        real, made = PaimonPartitionExpirer.drop, []
+
+        def drop(self: PaimonPartitionExpirer, pointer: Pointer, wanted: Drop, now_ms: int) -> Any:
+            made.append(real(self, pointer, wanted, now_ms))
+            if len(made) == 1:
+                scene.story.append(some("2024-01-02", 5000, 1))
+            return made[-1]
+
+        monkeypatch.setattr(PaimonPartitionExpirer, "drop", drop)
+        result = site.apply(plan)
+        assert len(made) == 2
+        assert (result.status, result.changed) == ("partial", {"partitions": 1})
+        named = {(entry.uri, entry.code) for entry in result.failed}
+        assert named == {(f"{name_of(scene.history)} dt=2024-01-02", PlanOutdatedError.code)}
+        assert days(scene) == {"2024-01-02", "2024-01-03"}
+        assert rows_by_java(scene.location, latest(scene.history)).count(some("2024-01-02", 5000, 1)[0]) == 1

@@ -278,7 +278,8 @@ class Application:
                 # of released files would count as absent in the next plan.
                 self.rooms.ledger.pending.strike(answer.uri for answer in answers if answer.outcome in GONE)
                 kept = [answer.uri for answer in answers if answer.outcome == Outcome.KEPT]
-                self.rooms.ledger.pending.renew(kept, self.rooms.clock.now())
+                # A clock that was set back must not shorten the wait.
+                self.rooms.ledger.pending.renew(kept, max(self.rooms.clock.now(), self.plan.created_at))
             self.rooms.ledger.journal.outcomes(self.run_id, number, settled, reached)
 
         self.recorder.write(record)

@@ -36,8 +36,7 @@ class Clustering(TableRun):
 
     def run(self) -> RunResult:
         """Table by table; one that cannot be changed does not stop the others."""
-        tables = self.tables("manifests")
-        self.starts(tables)
+        tables = self.starts([table for table in self.tables("manifests") if not self._is_done(table)])
         failed: list[FailedFile] = []
         spark = self._spark(tables) if tables else None
         for place, table in enumerate(tables, start=1):
@@ -48,6 +47,9 @@ class Clustering(TableRun):
                 failed.append(self.failure(table.identifier, error))
             self.progress("rewrite manifests", place, len(tables))
         return self.closed({"manifests": sum(self._done.values())}, failed)
+
+    def _is_done(self, table: TablePlan) -> bool:
+        return all((table.identifier, spec) in self._done for spec in _specs(table))
 
     def _spark(self, tables: Sequence[TablePlan]) -> SparkSession:
         """A session with Iceberg's runtime. Raises SparkFailedError if there is none; the same apply goes on when there is."""

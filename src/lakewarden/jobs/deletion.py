@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from lakewarden.jobs.cold_copies import ColdCopies, ColdTable
 from lakewarden.jobs.cold_recheck import COLD_PLACES
-from lakewarden.jobs.evidence import Evidence, refusals_of
+from lakewarden.jobs.evidence import Evidence, damaged_since, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
 from lakewarden.jobs.needed_again import Comparison
-from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of
+from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of, without_strangers
+from lakewarden.jobs.restored_state import check_not_restored
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.store_clock import store_now
 from lakewarden.logs import bind
@@ -65,9 +66,10 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     session = rooms.warm_spark()
 
     progress("load tables", 0, STAGES)
+    check_not_restored(rooms)
     fleet = load_fleet(rooms, now)
     policies, fleet = policies_of(rooms, fleet, request, Job.PHYSICAL_DELETION, DeletionPolicy.of)
-    fleet = replace(fleet, roots=tuple(store_now(rooms, fleet.roots)))
+    fleet = without_strangers(rooms, replace(fleet, roots=tuple(store_now(rooms, fleet.roots))))
     chosen = chosen_of(fleet, request)
 
     progress("collect", 1, STAGES)
@@ -90,7 +92,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         tables=tables,
         roots=tuple(planned_root(root, fleet, evidence) for root in due.roots),
         parts=evidence.parts,
-        brakes={str(Brake.REACHABLE_EMPTY): stopped} if stopped else {},
+        brakes=stopped,
     )
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, files=result.plan.totals()["changes"].get("files", 0))
@@ -205,22 +207,28 @@ def _tables(
     chosen: frozenset[str],
     evidence: Evidence,
     due: Due,
-) -> tuple[tuple[TablePlan, ...], tuple[str, ...]]:
-    """Every chosen table, and those that a brake stops: a table with a snapshot needs files, so none found is a fault."""
-    refusals = refusals_of(fleet, evidence, rooms.ledger.reach.last())
+) -> tuple[tuple[TablePlan, ...], dict[str, tuple[str, ...]]]:
+    """Every chosen table, and whom each brake stops: a table with a snapshot needs files, so none found is a fault."""
+    last = rooms.ledger.reach.last()
+    refusals, damaged = refusals_of(fleet, evidence, last), damaged_since(fleet, evidence, last)
     needed = _needed_by_uuid(fleet, evidence)
     found: list[TablePlan] = []
-    stopped: list[str] = []
+    stopped: dict[str, list[str]] = {}
     for number, state in enumerate(fleet.states):
         name = state.identifier
         if name not in chosen:
             continue
         verdicts = dict(evidence.verdicts.get(number, {}))
         reasons = list(refusals[name])
-        if not reasons and name in due.tables and state.current_snapshot_id is not None and not needed[state.uuid]:
-            reasons = [refusal(Brake.REACHABLE_EMPTY, "the table has a snapshot, yet no file was found reachable")]
-            stopped.append(name)
-        planned = not reasons or name in stopped
+        pulled: dict[Brake, str] = {}
+        if name in due.tables and state.current_snapshot_id is not None and not needed[state.uuid]:
+            pulled[Brake.REACHABLE_EMPTY] = "the table has a snapshot, yet no file was found reachable"
+        if name in due.tables and damaged:
+            pulled[Brake.DAMAGED_TABLE] = damaged
+        planned = not reasons
+        for brake, message in pulled.items() if planned else ():
+            reasons.append(refusal(brake, message))
+            stopped.setdefault(str(brake), []).append(name)
         uncopied = due.uncopied.get(name, Tally())
         verdicts[Verdict.TOO_NEW] = due.waiting.get(name, Tally()) + uncopied
         released = verdicts.get(Verdict.PENDING, Tally())
@@ -244,7 +252,7 @@ def _tables(
             found.append(replace(table, refusal=reasons[0]))
         else:
             found.append(replace(table, changes={"files": released.files}))
-    return tuple(found), tuple(stopped)
+    return tuple(found), {brake: tuple(names) for brake, names in stopped.items()}
 
 
 def _needed_by_uuid(fleet: Fleet, evidence: Evidence) -> Counter[str]:

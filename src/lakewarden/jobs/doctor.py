@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.jobs.fleet import Fleet, load_fleet
+from lakewarden.jobs.restored_state import forgotten_runs
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.plans import SavedPlan
 from lakewarden.model.brakes import CODES
@@ -50,6 +51,7 @@ def examine(rooms: Rooms) -> Facts:
         "newest_plan": _plan(plans[0]) if plans else None,
         "stale_leases": list(_stale_leases(rooms)),
         "open_intents": list(_open_intents(rooms)),
+        "forgotten_runs": forgotten_runs(rooms),
     }
 
 

@@ -39,8 +39,7 @@ class Dropping(TableRun):
 
     def run(self) -> RunResult:
         """Table by table; one that cannot be changed does not stop the others."""
-        tables = self.tables("partitions")
-        self.starts(tables)
+        tables = self.starts([table for table in self.tables("partitions") if not self._is_done(table)])
         failed: list[FailedFile] = []
         for place, table in enumerate(tables, start=1):
             try:
@@ -49,6 +48,9 @@ class Dropping(TableRun):
                 failed.append(self.failure(table.identifier, error))
             self.progress("drop partitions", place, len(tables))
         return self.closed({"partitions": sum(self._done.values())}, failed)
+
+    def _is_done(self, table: TablePlan) -> bool:
+        return all((table.identifier, number) in self._done for number in range(len(table.detail["batches"])))
 
     def _table(self, table: TablePlan) -> Iterator[FailedFile]:
         """Every batch of one table. Partitions that changed since the plan are left alone and named."""

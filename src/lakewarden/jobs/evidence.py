@@ -13,15 +13,32 @@ from lakewarden.jobs.fleet import Fleet
 from lakewarden.jobs.sweeping import Sweep
 from lakewarden.ledger.reach import Reach
 from lakewarden.model.brakes import Sight, brakes, refusal
-from lakewarden.model.errors import ROOT_REFUSALS, Refusal, UnlistableError
+from lakewarden.model.errors import (
+    ROOT_REFUSALS,
+    IncompleteManifestError,
+    Refusal,
+    UnlistableError,
+    UnreadableMetadataError,
+)
 from lakewarden.model.plan import PartFile, TablePlan, Tallies, Tally, add_tallies
 from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CACHE_NOTE
-from lakewarden.pipeline.parts import COUNT, MISSING, NOTE, PART, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE
+from lakewarden.pipeline.parts import (
+    COUNT,
+    EVERYWHERE,
+    MISSING,
+    NOTE,
+    PART,
+    ROOT_FACT,
+    TOUCH,
+    UNKNOWN_METADATA,
+    WRITER_FILE,
+)
 from lakewarden.pipeline.reading import note_refusal
 
+DAMAGE = (UnreadableMetadataError.code, IncompleteManifestError.code)
 FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "iceberg": "Iceberg", "paimon": "Paimon"}
 
 
@@ -37,6 +54,7 @@ class Evidence:
     unknown_metadata: frozenset[int] = frozenset()
     writer_files: frozenset[int] = frozenset()
     touches: frozenset[tuple[int, int]] = frozenset()
+    wholly_known: frozenset[int] = frozenset()
     parts: tuple[PartFile, ...] = ()
     cached: tuple[dict[str, Any], ...] = ()
 
@@ -53,6 +71,7 @@ class Evidence:
             table_refusals={**self.table_refusals, **again.table_refusals},
             root_refusals={**self.root_refusals, **again.root_refusals},
             touches=self.touches | again.touches,
+            wholly_known=self.wholly_known,
             cached=(*self.cached, *again.cached),
         )
 
@@ -89,6 +108,7 @@ def gather(facts: pa.Table | None, changing: Verdict = Verdict.ORPHAN, tables: S
         elif row["fact"] == MISSING:
             count, example = missing.get(number, (0, row["text"]))
             missing[number] = (count + tally.files, example)
+    touches = [(row[c.TABLE], int(row["verdict"])) for row in rows if row["fact"] == TOUCH]
     texts = [row["text"] for row in rows if row["fact"] == NOTE]
     notes = [json.loads(text[1:]) for text in texts]
     return Evidence(
@@ -103,7 +123,8 @@ def gather(facts: pa.Table | None, changing: Verdict = Verdict.ORPHAN, tables: S
         root_refusals=_root_refusals([row for row in rows if row["fact"] == ROOT_FACT]),
         unknown_metadata=frozenset(row[c.TABLE] for row in rows if row["fact"] == UNKNOWN_METADATA),
         writer_files=frozenset(row[c.TABLE] for row in rows if row["fact"] == WRITER_FILE),
-        touches=frozenset((row[c.TABLE], int(row["verdict"])) for row in rows if row["fact"] == TOUCH),
+        touches=frozenset(pair for pair in touches if pair[1] != EVERYWHERE),
+        wholly_known=frozenset(number for number, root in touches if root == EVERYWHERE),
         parts=tuple(
             sorted((PartFile(**json.loads(row["text"])) for row in rows if row["fact"] == PART), key=lambda p: p.name)
         ),
@@ -207,6 +228,24 @@ def refusals_of(fleet: Fleet, evidence: Evidence, last: Mapping[str, Reach]) -> 
             for name in root.tables:
                 found[name].append(refused_roots[root.id])
     return found
+
+
+def damaged_since(fleet: Fleet, evidence: Evidence, last: Mapping[str, Reach]) -> str | None:
+    """A table that was read whole once, has changed since, and is damaged now: it may have taken in any released file.
+
+    None if there is none. Of one that stands where it stood, all roots are known, and those are refused. One that nobody
+    ever read whole, or that is of a kind we do not read, is no news: beside it the others go on.
+    """
+    for number, state in enumerate(fleet.states):
+        why = evidence.table_refusals.get(number) or (state.refusal if not state.files else None)
+        seen = last.get(state.identifier)
+        if why is None or seen is None or why.code not in DAMAGE or seen.metadata_location == state.metadata_location:
+            continue
+        return (
+            f"{state.identifier} changed since it was last read whole and cannot be read now ({why.code}: {why.message}); "
+            "it may need any of these: repair it, or drop it from its catalog"
+        )
+    return None
 
 
 def _live_by_uuid(fleet: Fleet, evidence: Evidence) -> dict[str, Tally]:

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from datetime import datetime
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow.compute as pc
@@ -24,7 +25,13 @@ from lakewarden.jobs.planfiles import of_tables, rows_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.table_run import TableRun
 from lakewarden.ledger.lease import Lease
-from lakewarden.model.errors import LakewardenError, LostRefError, PlanOutdatedError, TableMovedError
+from lakewarden.model.errors import (
+    DoubtfulCommitError,
+    LakewardenError,
+    LostRefError,
+    PlanOutdatedError,
+    TableMovedError,
+)
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import FileOutcome, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
@@ -33,6 +40,7 @@ from lakewarden.model.verdict import Outcome, Verdict
 
 TABLES_AT_ONCE = 8
 LEASE_WAIT = 60.0  # tables that share a directory take turns
+HELD = timedelta(days=30)  # for somebody to notice that a ref is gone, and to make it again
 BEGUN, EXPIRED = "begun", "expired"
 
 
@@ -44,22 +52,23 @@ class Expiring(TableRun):
         self._turn = threading.Lock()
         self._begun = {step["table"] for step in self.steps(BEGUN)}
         self._expired: dict[str, dict[str, int]] = {step["table"]: step["changes"] for step in self.steps(EXPIRED)}
+        self._held = [FailedFile(**step["failure"]) for step in self.steps(EXPIRED) if "failure" in step]
 
     def run(self) -> RunResult:
         """Every table, side by side; one that cannot be expired does not stop the others."""
         tables = [table for table in self.tables() if table.identifier not in self._expired]
-        self.starts(tables)
+        tables = self.starts(tables)
         self._settle_open_batches()
         # What a run before released and went on with may have been deleted since: it is not entered again, and what is
         # still there begins to wait anew.
         self._release([table.identifier for table in tables if table.identifier not in self._begun])
         if self._begun:
-            self.rooms.ledger.pending.renew_run(self.run_id, self.rooms.clock.now())
+            self.rooms.ledger.pending.renew_run(self.run_id, self.now())
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.rooms.catalogs).items()}
         in_use = in_use_since(self.rooms)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
             answers = pool.map(lambda table: self._expire(table, pointers, in_use), tables)
-            failed = [why for why in answers if why is not None]
+            failed = [*self._held, *(why for why in answers if why is not None)]
         released = self.rooms.ledger.pending.count(self.run_id)
         changed = Counter({"snapshots": 0})
         for changes in self._expired.values():
@@ -68,7 +77,7 @@ class Expiring(TableRun):
 
     def _release(self, names: Sequence[str]) -> None:
         """Enter what the plan releases. The commit comes later, so nothing is ever released and unknown."""
-        now = self.rooms.clock.now()
+        now = self.now()
         for rows in rows_of(self.rooms.stores, self.result):
             wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.PENDING))), frozenset(names))
             self.rooms.ledger.pending.add_rows(self.run_id, now, wanted.to_batches())
@@ -76,7 +85,7 @@ class Expiring(TableRun):
     def _expire(
         self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]
     ) -> FailedFile | None:
-        """One table, or why not. What was released of a table that was not touched is taken back."""
+        """One table, or why not. What was released of a table that nobody touched is taken back."""
         name = table.identifier
         hands: TableHands | None = None
         try:
@@ -109,22 +118,47 @@ class Expiring(TableRun):
                 )
                 changes = dict(expirer.carry_out(pointer, steps, hands))
             if not any(changes.values()):
-                self.rooms.ledger.pending.take_back(self.run_id, name)
+                self._take_back(name)
             with self._turn:
                 self._expired[name] = changes
             self.rooms.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "changes": changes})
             self.progress("expire", len(self._expired), len(self.plan.tables))
         except LostRefError as error:
-            # Somebody's ref is gone and may be made again: its files must not go meanwhile.
-            self.rooms.ledger.pending.take_back(self.run_id, name)
-            return self.failure(name, error)
+            return self._hold(name, error, error.changes)
+        except DoubtfulCommitError as error:
+            return self._hold(name, error, {})
         except LakewardenError as error:
             # Where the metadata could not even be archived, the commit was never tried.
             untouched = hands is None or not hands.changing.is_set() or isinstance(error, TableMovedError)
             if untouched and name not in self._begun:
-                self.rooms.ledger.pending.take_back(self.run_id, name)
+                self._take_back(name)
             return self.failure(name, error)
         return None
+
+    def _take_back(self, name: str) -> None:
+        """Strike out what was released of a table, if it is certain that nobody let it go. Else it waits, which is
+        harmless: deletion takes nothing that is needed, and lets it wait anew."""
+        released = {table.identifier for table in self.tables()} - {name}
+        # A file counts for one of the tables of its directory, not always for the one that let it go.
+        if self._near(name).isdisjoint(released):
+            self.rooms.ledger.pending.take_back(self.run_id, name, self.plan.created_at)
+
+    def _hold(self, name: str, error: LakewardenError, changes: Mapping[str, int]) -> FailedFile:
+        """Somebody's ref may be gone and be made again: its files stay known, and none goes meanwhile."""
+        self.rooms.ledger.pending.hold(self._near(name), self.now() + HELD)
+        failure = FailedFile(name, error.code, f"{error.message}; its released files stay for {HELD.days} days")
+        self.log.error("table in doubt", table=name, code=failure.code, message=failure.message)
+        with self._turn:
+            self._expired[name] = dict(changes)
+        # On the record, so that the run says so too when it goes on after a crash, and does not take it for done.
+        self.rooms.ledger.runs.step(
+            self.run_id, EXPIRED, {"table": name, "changes": dict(changes), "failure": asdict(failure)}
+        )
+        return failure
+
+    def _near(self, name: str) -> set[str]:
+        """The tables of its directories, itself among them."""
+        return {other for root in self.plan.roots if name in root.tables for other in root.tables}
 
     def _settle_open_batches(self) -> None:
         """What a crashed run announced and did not record. What is still there is removed when its table is expired."""

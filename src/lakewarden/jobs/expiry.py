@@ -21,7 +21,9 @@ from lakewarden.jobs.planning import (
     planned_root,
     policies_of,
 )
+from lakewarden.jobs.restored_state import check_not_restored
 from lakewarden.jobs.rooms import Rooms
+from lakewarden.jobs.second_look import refused_roots, strangers_in
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, shards_of, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, UnsupportedTableError
@@ -51,6 +53,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     session = rooms.warm_spark()
 
     progress("load tables", 0, STAGES)
+    check_not_restored(rooms)
     fleet = load_fleet(rooms, now)
     policies, fleet = policies_of(rooms, fleet, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of)
     fleet = committable(rooms, fleet)
@@ -65,6 +68,11 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
 
     progress("compare", 2, STAGES)
     evidence = _evidence(rooms, fleet, going, roots, request.directory, session) if roots else Evidence()
+
+    if evidence.unknown_metadata:
+        parts = [request.directory + part.name for part in evidence.parts]
+        found = refused_roots(strangers_in(rooms, session, parts, fleet.states, now))
+        evidence = replace(evidence, root_refusals={**found, **evidence.root_refusals})
 
     progress("write the plan", 3, STAGES)
     result = draw_up(

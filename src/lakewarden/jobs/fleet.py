@@ -176,7 +176,8 @@ def _unread_touchers(states: list[TableState], last: Mapping[str, Reach]) -> lis
             ),
         )
         for state in states
-        if state.refusal is not None and state.identifier in last
+        # One that is left alone for another reason is read all the same, and protects what it names.
+        if state.refusal is not None and not state.files and state.identifier in last
         for prefix in last[state.identifier].outside_roots
     ]
 

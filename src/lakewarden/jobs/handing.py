@@ -55,8 +55,7 @@ class Handing(TableRun):
 
     def run(self) -> RunResult:
         """Files first, then the metadata that names them; a table that cannot be copied does not stop the others."""
-        tables = [table for table in self.tables("snapshots") if table.identifier not in self._handed]
-        self.starts(tables)
+        tables = self.starts([table for table in self.tables("snapshots") if table.identifier not in self._handed])
         policies = {table.identifier: HandoffPolicy.of(table.policy) for table in tables}
         bandwidth = Bandwidth.strictest((p.megabytes_per_second for p in policies.values()), self.rooms.clock)
         movers = {table.identifier: self._mover(table, bandwidth) for table in tables}

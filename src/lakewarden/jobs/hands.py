@@ -38,6 +38,12 @@ class TableHands:
     def now(self) -> datetime:
         return self.rooms.clock.now()
 
+    @property
+    def announced(self) -> frozenset[int] | None:
+        """What this run's archive of the table names, which is entered before the commit."""
+        earlier = [one.snapshots for one in self.rooms.ledger.archives.of(self.uuid) if one.run_id == self.run_id]
+        return frozenset().union(*earlier) if earlier else None
+
     def archive(self, document: bytes, snapshots: Sequence[int]) -> None:
         """Keep the table's metadata in the state location, before anything of it goes."""
         self.check_leases()

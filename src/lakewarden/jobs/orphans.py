@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -10,6 +11,7 @@ from lakewarden.jobs.emptiness import with_empty_directories
 from lakewarden.jobs.evidence import Evidence, gather, judge_tables
 from lakewarden.jobs.fleet import Fleet, load_fleet, load_states
 from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of
+from lakewarden.jobs.restored_state import check_not_restored
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.jobs.second_look import second_look
 from lakewarden.jobs.store_clock import store_now
@@ -19,9 +21,9 @@ from lakewarden.logs import bind
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
-from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Pointer, catalog_of
+from lakewarden.model.table import Pointer, TableState, catalog_of
+from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Verdict
 
 STAGES = 5
@@ -34,6 +36,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     session = rooms.warm_spark()
 
     progress("load tables", 0, STAGES)
+    check_not_restored(rooms)
     default = OrphanPolicy.of(rooms.policy_for(Job.ORPHAN_CLEANUP, "", {}, uuid="", unsafe_short_grace=()).values)
     fleet = load_fleet(rooms, now - default.grace)
     policies, fleet = policies_of(rooms, fleet, request, Job.ORPHAN_CLEANUP, OrphanPolicy.of)
@@ -69,7 +72,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
         parts=evidence.parts,
         brakes=stopped,
     )
-    rooms.ledger.reach.record(_reaches(result.plan, fleet, swept, evidence, last, now))
+    rooms.ledger.reach.record(_reaches(result.plan, fleet, sweep, evidence, last))
     for entry in evidence.cached:
         rooms.ledger.cache.add(**entry)
     progress("done", STAGES, STAGES)
@@ -94,25 +97,43 @@ def with_longer_grace(
 
 
 def _reaches(
-    document: Plan, fleet: Fleet, swept: Sequence[Root], evidence: Evidence, last: Mapping[str, Reach], now: datetime
+    document: Plan, fleet: Fleet, sweep: Sweep, evidence: Evidence, last: Mapping[str, Reach]
 ) -> Iterator[Reach]:
     """What to remember of each table: how much it reaches, and in which roots of others.
 
     Of a root that was not listed this time, what was known before stays known: a narrow selection must not forget
-    that a table has files there.
+    that a table has files there. Of a table that could not be read whole, all of it does.
     """
     outside = evidence.outside(fleet)
-    listed = {root.prefix for root in swept}
+    listed = {root.prefix for root in sweep.roots}
+    everything = len(listed) == len(sweep.fleet.roots)
+    standing = sweep.fleet.pointers
     planned = {table.identifier: table for table in document.tables if table.refusal is None}
-    for state in fleet.states:
+    for number, state in enumerate(fleet.states):
         name = state.identifier
         before = last.get(name)
-        known = tuple(prefix for prefix in before.outside_roots if prefix not in listed) if before else ()
-        places = tuple(sorted({*known, *outside.get(name, ())}))
+        if number in evidence.table_refusals or not state.files:
+            continue
+        unlisted = tuple(prefix for prefix in before.outside_roots if prefix not in listed) if before else ()
+        places = tuple(sorted({*unlisted, *outside.get(name, ()), *_named_outside(state, fleet)}))
+        known = everything or number in evidence.wholly_known or not (state.manifest_lists or state.manifests)
+        # Of one that moved meanwhile, only the files were looked at that nothing needed before.
+        location = state.metadata_location if known and standing.get(name) == state.metadata_location else None
+        same = before is not None and before.uuid == state.uuid
+        files, size = (before.live_files, before.live_bytes) if before is not None and same else (0, 0)
         if name in planned and Verdict.LIVE in planned[name].verdicts:
             live = planned[name].verdicts[Verdict.LIVE]
-            yield Reach(name, state.uuid, live.files, live.bytes, places, now)
-        elif state.refusal is None and places:
-            same = before is not None and before.uuid == state.uuid
-            files, size = (before.live_files, before.live_bytes) if before is not None and same else (0, 0)
-            yield Reach(name, state.uuid, files, size, places, now)
+            yield Reach(name, state.uuid, live.files, live.bytes, places, sweep.now, location)
+        elif places or location:
+            yield Reach(name, state.uuid, files, size, places, sweep.now, location)
+
+
+def _named_outside(state: TableState, fleet: Fleet) -> Iterator[str]:
+    """Roots of others that hold files which the metadata itself names."""
+    own = FileUri.parse(state.location).as_prefix()
+    prefixes = [root.prefix for root in fleet.roots]  # in order, and none within another
+    for file in state.files:
+        if not file.uri.startswith(own) and not (key := canonical(file.uri)).startswith(own):
+            at = bisect_right(prefixes, key) - 1
+            if at >= 0 and key.startswith(prefixes[at]) and state.identifier not in fleet.roots[at].tables:
+                yield prefixes[at]

@@ -19,6 +19,7 @@ from lakewarden.model.roots import Root, home_of
 from lakewarden.model.run import PlanResult
 
 PLAN_LIFETIME = timedelta(hours=24)
+STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
 P = TypeVar("P")
 
 
@@ -82,6 +83,28 @@ def committable(rooms: Rooms, fleet: Fleet) -> Fleet:
         for state in fleet.states
     )
     return replace(fleet, states=states, roots=tuple(store_now(rooms, fleet.roots)))
+
+
+def without_strangers(rooms: Rooms, fleet: Fleet) -> Fleet:
+    """The fleet, less the roots in which the newest plan that listed found another table, or another history of one.
+
+    For a job that lists nothing itself. Who abandons that table, or adds its catalog, plans once more to be believed.
+    """
+    refused: dict[str, Refusal] = {}
+    for job in (Job.ORPHAN_CLEANUP, Job.SNAPSHOT_EXPIRY):
+        for saved in rooms.ledger.plans.list(job, 1):
+            header = rooms.ledger.plans.header(saved.plan_id)
+            for table in header.tables if header else ():
+                if table.refusal is not None and table.refusal.code in STRANGERS:
+                    hint = f"{table.refusal.hint} Then plan {job} again."
+                    refused[table.identifier] = replace(table.refusal, hint=hint)
+    if not refused:
+        return fleet
+    roots = (
+        replace(root, refusal=root.refusal or next((refused[name] for name in root.tables if name in refused), None))
+        for root in fleet.roots
+    )
+    return replace(fleet, roots=tuple(roots))
 
 
 def _double(names: Sequence[str]) -> Refusal:

@@ -17,6 +17,7 @@ from itertools import islice, takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.jobs.evidence import DAMAGE
 from lakewarden.jobs.fleet import load_states, own_home, pointers_of
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.model.errors import MissingStoreError
@@ -106,15 +107,18 @@ class Revalidation:
     def _take_in(self, now: dict[str, tuple[Catalog, Pointer]], pointer: Pointer, state: TableState) -> None:
         name = pointer.identifier
         reason = self._trouble(state)
+        damaged = state.refusal is not None and state.refusal.code in DAMAGE
         # A table that is left alone needs what it names all the same, wherever that lies.
         if state.refusal is None or state.manifest_lists:
-            unread = self._reach(now[name][0], state)
-            reason = reason or unread
+            damage = self._reach(now[name][0], state)
+            reason, damaged = reason or damage, damaged or damage is not None
         if reason is not None:
             last = self.rooms.ledger.reach.last([name]).get(name)
             touched = [*(claim.prefix for claim in claims_of([state])), *(last.outside_roots if last else ())]
+            # It changed after the plan: where it has files now nobody has seen, and it may have taken in one of any root.
+            anywhere = damaged and (last is None or last.metadata_location != state.metadata_location)
             for root in self.plan.roots:
-                if name in root.tables or any(_overlap(root.prefix, prefix) for prefix in touched):
+                if anywhere or name in root.tables or any(_overlap(root.prefix, prefix) for prefix in touched):
                     self.stopped[root.prefix] = reason
         self.covered[name] = pointer.metadata_location
 
@@ -152,16 +156,14 @@ class Revalidation:
         return None
 
     def _reach_by_name(self, state: TableState) -> str | None:
-        """The same for a table whose files are known by name: whatever it needs now, the first time; then what is new.
+        """The same for a table whose files are known by name: whatever it needs now.
 
-        Its metadata at the time of the plan is gone, so nothing counts as seen before the first look.
+        All of it is read at every move: a state that comes back may need what manifests seen before add and delete.
         """
-        seen = self.seen.setdefault(state.identifier, set())
-        found = needs_of(state, self._homes(state), ReadTask(self.rooms.stores, self.rooms.readers), seen)
+        found = needs_of(state, self._homes(state), ReadTask(self.rooms.stores, self.rooms.readers))
         if found.notes:
             return str(json.loads(found.notes[0][1:])["message"])
         self.needed.update(found.keys.to_pylist())
-        seen.update(found.manifests)
         return None
 
     def _homes(self, state: TableState) -> dict[str, str]:

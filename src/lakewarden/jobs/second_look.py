@@ -7,11 +7,12 @@ another catalog's, make a root unknown. Files that streaming writers have not co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
+from concurrent.futures import Future
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -35,6 +36,9 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.names import KIND_CODES, SOFT
 from lakewarden.pipeline.wanted import Wanted, table_of
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.session import SparkSession
 
 MOST_LOOKS = 3
 FOREIGN, FORK, RIVAL, NAMELESS, UNREADABLE = "foreign", "fork", "rival", "nameless", "unreadable"
@@ -62,7 +66,7 @@ def _look(rooms: Rooms, sweep: Sweep, evidence: Evidence, before: Fleet) -> tupl
     }
     evidence = replace(evidence, table_refusals=settled, missing=missing)
     found = _strangers(rooms, sweep, fleet, evidence) if evidence.unknown_metadata else []
-    refused = {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK, UNREADABLE)}
+    refused = refused_roots(found)
     evidence = replace(evidence, root_refusals={**refused, **evidence.root_refusals})
     late = {number: state.refusal for number, state in moved.items() if state.refusal}
     evidence = replace(evidence, table_refusals={**evidence.table_refusals, **late})
@@ -108,16 +112,28 @@ def _with_new_touchers(sweep: Sweep, fleet: Fleet, evidence: Evidence) -> Eviden
 
 
 def _strangers(rooms: Rooms, sweep: Sweep, fleet: Fleet, evidence: Evidence) -> list[dict[str, Any]]:
+    parts = [sweep.request.directory + part.name for part in evidence.parts]
+    # By what the tables are now: a writer's commits since they were loaded are not another catalog's.
+    states = [*sweep.fleet.states, *fleet.states]
+    return strangers_in(rooms, sweep.session, parts, states, sweep.now - _longest_grace(sweep))
+
+
+def refused_roots(found: Sequence[Mapping[str, Any]]) -> dict[int, Refusal]:
+    """The roots, by number, in which another table or another history of one was found."""
+    return {int(row["root_id"]): _refusal(row) for row in found if row["standing"] in (FOREIGN, FORK, UNREADABLE)}
+
+
+def strangers_in(
+    rooms: Rooms, session: Future[SparkSession], parts: Sequence[str], states: Sequence[TableState], since: datetime
+) -> list[dict[str, Any]]:
+    """What is worth knowing of the metadata files among a plan's rows that no table names."""
     from lakewarden.pipeline import strangers
     from lakewarden.pipeline import sweep as spark_sweep
 
-    spark = sweep.session.result()
-    parts = [sweep.request.directory + part.name for part in evidence.parts]
-    since, abandoned = sweep.now - _longest_grace(sweep), rooms.ledger.switches.abandoned()
-    # By what the tables are now: a writer's commits since they were loaded are not another catalog's.
-    states = [*sweep.fleet.states, *fleet.states]
+    spark = session.result()
+    abandoned = rooms.ledger.switches.abandoned()
     recognisers = {fmt: reader.recogniser(states, since, abandoned) for fmt, reader in rooms.readers.items()}
-    formats = {state.identifier: state.format for state in sweep.fleet.states}
+    formats = {state.identifier: state.format for state in states}
     try:
         rows = strangers.unknown_metadata(spark_sweep.stored(spark, parts, c.PLAN_ROWS, read_task(rooms)))
         recognise = partial(_recognise, recognisers, formats, rooms.stores)

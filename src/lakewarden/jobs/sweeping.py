@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +25,7 @@ from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.model.policy import OrphanPolicy
 from lakewarden.model.ports import Shard
-from lakewarden.model.roots import Root, home_of
+from lakewarden.model.roots import Claim, Root, home_of
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
@@ -32,7 +33,7 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.cache import CacheWriter
 from lakewarden.pipeline.inventory import inventory_files
 from lakewarden.pipeline.names import CODES_BY_NAME, KIND_CODES, SOFT
-from lakewarden.pipeline.parts import COUNT, PART, PartTask, empty_part, notes_facts, touch_facts
+from lakewarden.pipeline.parts import COUNT, EVERYWHERE, PART, PartTask, empty_part, notes_facts, touch_facts
 from lakewarden.pipeline.probe import MOST_LIVE, Live, key_hashes
 from lakewarden.pipeline.reading import ReadTask
 from lakewarden.pipeline.verdicts import Ownership, Rules
@@ -51,6 +52,7 @@ UNKNOWN_SHARDS = 8
 FEW_ROOTS = 32
 GUESSED_FILES = 10_000
 DISCOVERY_THREADS = 16
+JAVA_TRACE = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)$")
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,13 @@ def _quick_sweep(rooms: Rooms, sweep: Sweep, shards: list[Shard], wanted: Wanted
 
 
 def _touches(sweep: Sweep, reached: Mapping[int, Reach]) -> set[tuple[int, int]]:
-    """Tables with files in roots of others: a file that two tables need is counted for one, and must stay for both."""
-    roots = sorted(sweep.roots, key=lambda root: root.prefix)
+    """Tables with files in roots of others: a file that two tables need is counted for one, and must stay for both.
+
+    Roots that are not swept are among them, so that this is all that there is to know of these tables.
+    """
+    roots = sorted(sweep.fleet.roots, key=lambda root: root.prefix)
     prefixes = [root.prefix for root in roots]
-    found: set[tuple[int, int]] = set()
+    found = {(number, EVERYWHERE) for number in reached}
     for number, table in reached.items():
         for key, _ in table.outside:
             at = bisect_right(prefixes, key) - 1
@@ -175,11 +180,10 @@ def empty_parts(rooms: Rooms, parts: Iterable[str]) -> None:
 
 
 def spark_failure(error: Exception) -> SparkFailedError:
-    """The last line of what Spark said, which names the cause; its stack trace helps nobody who only wants a plan."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return SparkFailedError(
-        f"the sweep failed ({type(error).__name__}: {lines[-1] if lines else error}); nothing was changed"
-    )
+    """What Spark named as the innermost cause; its stack trace helps nobody who only wants a plan."""
+    told = [line.strip() for line in str(error).splitlines() if line.strip() and not JAVA_TRACE.match(line)]
+    cause = told[-1].removeprefix("Caused by: ") if told else error
+    return SparkFailedError(f"the sweep failed ({type(error).__name__}: {cause}); nothing was changed")
 
 
 def read_task(rooms: Rooms) -> ReadTask:
@@ -206,7 +210,7 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
     scheduled = sweep.request.actor.trigger is Trigger.SCHEDULE
     formats = sorted(rooms.readers)
     return Rules(
-        owners=owners_of(sweep.fleet),
+        owners=owners_of(sweep.fleet, sweep.fleet.claims),
         cutoffs=tuple(_micros(sweep.now - policy.grace) for policy in policies),
         selected=tuple(state.identifier in sweep.chosen for state in sweep.fleet.states),
         confirm=tuple(scheduled and policy.confirmations > 1 for policy in policies),
@@ -220,11 +224,14 @@ def rules_of(rooms: Rooms, sweep: Sweep) -> Rules:
 
 
 def release_rules(rooms: Rooms, fleet: Fleet, selected: Collection[str], *, only: int = 0) -> Rules:
-    """How files are judged that metadata has named: needed or not, whatever their age and name."""
+    """How files are judged that metadata has named: needed or not, whatever their age and name.
+
+    In a directory that tables share, a file is a selected one's: the others release nothing, and would hide it.
+    """
     formats = sorted(rooms.readers)
     count = len(fleet.states)
     return Rules(
-        owners=owners_of(fleet),
+        owners=owners_of(fleet, [claim for claim in fleet.claims if claim.identifier in selected]),
         cutoffs=(0,) * count,
         selected=tuple(state.identifier in selected for state in fleet.states),
         confirm=(False,) * count,
@@ -235,11 +242,11 @@ def release_rules(rooms: Rooms, fleet: Fleet, selected: Collection[str], *, only
     )
 
 
-def owners_of(fleet: Fleet) -> dict[int, tuple[Ownership, ...]]:
-    """Whose directories lie in each root, deepest first."""
+def owners_of(fleet: Fleet, of: Collection[Claim]) -> dict[int, tuple[Ownership, ...]]:
+    """Whose directories lie in each root, of these, deepest first."""
     numbers = fleet.numbers
     owners: dict[int, tuple[Ownership, ...]] = {}
-    claims = iter(sorted(fleet.claims, key=lambda claim: claim.prefix))
+    claims = iter(sorted(of, key=lambda claim: claim.prefix))
     claim = next(claims, None)
     for root in sorted(fleet.roots, key=lambda root: root.prefix):
         inside = []

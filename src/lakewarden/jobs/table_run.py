@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.heads import write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError
+from lakewarden.model.errors import LakewardenError, PlanExpiredError
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
@@ -26,6 +27,11 @@ class TableRun:
         self.lease = lease
         self.progress = progress
         self.log = bind(run_id=run_id, job=self.plan.job)
+        self._late: list[FailedFile] = []
+
+    def now(self) -> datetime:
+        """The time, but never before the plan was made: a clock that was set back must not shorten what waits from now."""
+        return max(self.rooms.clock.now(), self.plan.created_at)
 
     def steps(self, name: str) -> list[Mapping[str, Any]]:
         """What this run has recorded under a name, before a crash perhaps."""
@@ -36,8 +42,15 @@ class TableRun:
         planned = [table for table in self.plan.tables if table.refusal is None]
         return [table for table in planned if (table.changes.get(kind) if kind else any(table.changes.values()))]
 
-    def starts(self, tables: Sequence[TablePlan]) -> None:
+    def starts(self, tables: Sequence[TablePlan]) -> list[TablePlan]:
+        """Those of the tables still to do that may be changed: none if the plan expired while its run lay open."""
         self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
+        if self.rooms.clock.now() < self.plan.expires_at:
+            return list(tables)
+        when = f"{self.plan.expires_at:%Y-%m-%d %H:%M} UTC"
+        late = PlanExpiredError(f"plan {self.plan.plan_id} expired at {when}; its run left this table as it was found")
+        self._late = [self.failure(table.identifier, late) for table in tables]
+        return []
 
     def roots_of(self, name: str) -> list[str]:
         return sorted(root.prefix for root in self.plan.roots if name in root.tables)
@@ -51,6 +64,7 @@ class TableRun:
         self, changed: Mapping[str, int], failed: Sequence[FailedFile], kept: Mapping[str, int] | None = None
     ) -> RunResult:
         """Close the run with what it did, after the journal's head is kept outside the database."""
+        failed = [*self._late, *failed]
         partly = RunStatus.PARTIAL if any(changed.values()) else RunStatus.FAILED
         result = RunResult(
             run_id=self.run_id,

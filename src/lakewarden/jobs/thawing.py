@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from lakewarden.jobs.bandwidth import Bandwidth
@@ -22,10 +23,12 @@ from lakewarden.model.table import catalog_of
 from lakewarden.model.tiers import Move, MovedTable, Relocator
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind
+from lakewarden.storage.copying import Copied, holds
 
 CONCURRENCY = 10
 BATCH = 500
 MANIFESTS_AT_ONCE = 64
+_OPEN_COLD = "Bring the file back from a backup or an older object version, or restore another snapshot."
 
 
 def restore_cold(rooms: Rooms, snapshot: str, identifier: str, actor: Actor, progress: Progress) -> RunResult:
@@ -83,13 +86,14 @@ class Thawing:
         files[Kind.STATISTICS] = [uri for uri in aged.statistics if self.rooms.stores.head(uri) is not None]
         mover = Mover(self.rooms, self.relocator, self.move, known_sizes(self.sizes), Bandwidth(None, self.rooms.clock))
         total = sum(len(uris) for uris in files.values())
+        digests = self._digests(uri for uris in files.values() for uri in uris)
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             for phase in PHASES:
                 work = [(uri, kind) for kind in phase for uri in files.get(kind, ())]
                 for start in range(0, len(work), BATCH):
                     check_frozen(self.rooms, "the table was not registered")
                     some = work[start : start + BATCH]
-                    copies = pool.map(lambda item: mover.file(item[0], item[1]), some)
+                    copies = pool.map(lambda item: self._copied(mover, item[0], item[1], digests), some)
                     self.sizes |= {canonical(uri): copy.size for (uri, _), copy in zip(some, copies, strict=True)}
                     self.progress("copy back", len(self.sizes), total)
         table = MovedTable(
@@ -103,6 +107,24 @@ class Thawing:
         if not self.rooms.stores.create(written, self.relocator.document([document], None, table)):
             raise RestoreError(f"{written} is there already; nothing was registered", hint="Run the command again.")
         return written
+
+    def _digests(self, uris: Iterable[str]) -> dict[str, str]:
+        """What the ledger says of these cold files' bytes, by address. Raises RestoreError for one that it does not know."""
+        wanted = {canonical(uri) for uri in uris}
+        pages = self.rooms.ledger.cold.of(self.found.uuid)
+        found = {file.cold_uri: file.sha256 for page in pages for file in page if file.cold_uri in wanted}
+        if unknown := sorted(wanted - found.keys()):
+            raise RestoreError(f"{unknown[0]} is not a recorded cold copy; nothing was registered", hint=_OPEN_COLD)
+        return found
+
+    def _copied(self, mover: Mover, uri: str, kind: str, digests: Mapping[str, str]) -> Copied:
+        """One file, copied back. Raises RestoreError if the cold place holds other bytes than were brought there."""
+        copied, digest = mover.file(uri, kind), digests[canonical(uri)]
+        # What was written anew has a digest of its own, and stores may vouch for a copy in another way than they did.
+        as_it_is = kind in (Kind.DATA, Kind.STATISTICS) and copied.sha256 == digest
+        if not as_it_is and not holds(self.rooms.stores, uri, digest):
+            raise RestoreError(f"{uri} has other bytes than were handed over; nothing was registered", hint=_OPEN_COLD)
+        return copied
 
     def _files(self, manifest_list: str) -> dict[str, list[str]]:
         """Everything that one snapshot needs, by kind, each file once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, select, update
 
 from lakewarden.ledger.bulk import INSTANT, delete_keys, put_columns, read_columns
 from lakewarden.ledger.connection import Connections, chunks
-from lakewarden.ledger.schema import pending
+from lakewarden.ledger.schema import pending, runs
 from lakewarden.model.plan import Tally
 
 CHUNK = 10_000
@@ -73,11 +73,28 @@ class Pending:
                 removed += delete_keys(connection, pending.c.uri, chunk)
         return removed
 
-    def take_back(self, run_id: str, table: str) -> int:
-        """Strike out what a run released of a table whose snapshots did not go after all."""
-        query = delete(pending).where(pending.c.run_id == run_id, pending.c.table_name == table)
+    def take_back(self, run_id: str, table: str, planned_at: datetime) -> int:
+        """Strike out what a run released of a table whose snapshots did not go after all.
+
+        Nothing, if any other run of its job was open since it was planned: that one may have released the same files,
+        and let them go. A file that waits and is needed does no harm; one that was let go and is not known here is
+        taken for an orphan.
+        """
+        mine, other = runs.alias(), runs.alias()
+        others = select(other.c.run_id).where(
+            other.c.run_id != run_id,
+            other.c.job == select(mine.c.job).where(mine.c.run_id == run_id).scalar_subquery(),
+            other.c.finished_at.is_(None) | (other.c.finished_at >= planned_at),
+        )
+        query = delete(pending).where(pending.c.run_id == run_id, pending.c.table_name == table, ~others.exists())
         with self._connections.write() as connection:
             return connection.execute(query).rowcount
+
+    def hold(self, tables: Collection[str], until: datetime) -> None:
+        """Let whatever waits of these tables begin to wait only then."""
+        query = update(pending).where(pending.c.table_name.in_(tables), pending.c.released_at < until)
+        with self._connections.write() as connection:
+            connection.execute(query.values(released_at=until))
 
     def tally(self, due: datetime) -> dict[str, tuple[Tally, Tally]]:
         """By table: what was released up to `due`, and what later."""
@@ -112,9 +129,10 @@ class Pending:
                 connection.execute(update(pending).where(pending.c.uri.in_(chunk)).values(released_at=now))
 
     def renew_run(self, run_id: str, now: datetime) -> None:
-        """The same for whatever one run released."""
+        """The same for whatever one run released and nobody holds longer."""
+        query = update(pending).where(pending.c.run_id == run_id, pending.c.released_at < now)
         with self._connections.write() as connection:
-            connection.execute(update(pending).where(pending.c.run_id == run_id).values(released_at=now))
+            connection.execute(query.values(released_at=now))
 
     def count(self, run_id: str | None = None) -> int:
         """How many files wait, of one run or of all."""

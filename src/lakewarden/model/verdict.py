@@ -52,3 +52,4 @@ class Brake(StrEnum):
     ORPHAN_SHARE = "orphan-share"
     ORPHAN_CAP = "orphan-cap"
     REACHABLE_SHRANK = "reachable-shrank"
+    DAMAGED_TABLE = "damaged-table"

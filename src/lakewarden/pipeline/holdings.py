@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,38 +53,29 @@ class Holdings:
 
 @dataclass(frozen=True)
 class Needs:
-    """What one table needs: keys of files, addresses of the manifests that were read, and tasks' notes."""
+    """What one table needs: keys of files, and tasks' notes."""
 
     keys: pa.Array
-    manifests: frozenset[str]
     notes: tuple[str, ...]
 
 
-def needs_of(state: TableState, homes: Mapping[str, str], read: ReadTask, seen: Collection[str] = ()) -> Needs:
-    """What a table needs now, read here. Of manifests `seen` before nothing is read: what they add was known then.
-
-    With some of the manifests left out, deletions cannot be set against additions; whatever the others add is needed.
-    """
+def needs_of(state: TableState, homes: Mapping[str, str], read: ReadTask) -> Needs:
+    """What a table needs now, read here."""
     holdings = Holdings.of([(0, state, state.held)], homes)
     holds = np.array(holdings.rows["hold"].to_pylist(), object)
     lists = pa.Table.from_batches(read_lists(read)(iter(holdings.wanted.lists.to_batches())), schema=c.MANIFESTS)
     damaged, manifests = _parted(pa.concat_tables([lists, holdings.wanted.manifests]), "path")
     closed = holds[manifests[c.TABLE].to_numpy()] == Hold.NAMES
-    fresh = pc.invert(pc.is_in(manifests["path"], pa.array(sorted(seen), pa.string())))
-    opened = manifests.filter(pc.and_(pa.array(~closed.astype(bool)), fresh))
+    opened = manifests.filter(pa.array(~closed.astype(bool)))
     marks = pa.Table.from_batches(read_manifests(read)(iter(opened.to_batches())), schema=c.MARKS)
     worse, marks = _parted(marks, c.KEY)
     deleted = pc.not_equal(pc.bit_wise_and(marks[c.MARK], c.MARK_DELETED), 0).to_numpy()
     hold = holds[marks[c.TABLE].to_numpy()]
-    net = (hold == Hold.NET).astype(bool) & (not seen)
-    plain = marks.filter(pa.array(~net & ~(deleted & np.isin(hold, [Hold.ADDED, Hold.NET]))))[c.KEY]
+    net = (hold == Hold.NET).astype(bool)
+    plain = marks.filter(pa.array(~net & ~(deleted & (hold == Hold.ADDED))))[c.KEY]
     keys = [plain, holdings.wanted.named[c.KEY], _merged(marks.filter(pa.array(net)), deleted[net])]
     chunks = [chunk for column in keys for chunk in column.chunks]
-    return Needs(
-        pa.concat_arrays([pa.array([], pa.string()), *chunks]),
-        frozenset(manifests["path"].to_pylist()),
-        (*damaged, *worse),
-    )
+    return Needs(pa.concat_arrays([pa.array([], pa.string()), *chunks]), (*damaged, *worse))
 
 
 def _merged(marks: pa.Table, deleted: NDArray[np.bool_]) -> pa.ChunkedArray:

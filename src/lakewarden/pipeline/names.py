@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.model.uri import SCHEME_CLASSES
+from lakewarden.model.uri import BLOB_HOST, DETOURS, DFS_HOST, SCHEME_CLASSES
 from lakewarden.model.verdict import Kind
 
 KINDS = tuple(Kind)
@@ -28,6 +28,7 @@ def _spellings() -> list[tuple[str, str]]:
         names[canonical].append(spelling)
     del names["file"]
     rules = [(rf"^(?i:{'|'.join(spelled)})://", f"{canonical}://") for canonical, spelled in names.items()]
+    rules.append((f"^abfs://{BLOB_HOST}", f"abfs://{DFS_HOST}"))
     return [*rules, (r"^(?i:file):(//localhost)?/+", "file:///"), (r"^/+", "file:///")]
 
 
@@ -46,7 +47,7 @@ def canonical_column(values: pa.Array) -> pa.Array:
     """
     for prefix in _PLAIN:
         if pc.all(pc.starts_with(values, prefix)).as_py() and not pc.any(pc.starts_with(values, prefix + "/")).as_py():
-            return values
+            return _direct(values) if prefix == "file:///" else values
     # Lists name the same manifests again and again: each spelling is looked at once.
     encoded = pc.dictionary_encode(values)
     return _spelled_once(encoded.dictionary).take(encoded.indices)
@@ -57,7 +58,19 @@ def _spelled_once(values: pa.Array) -> pa.Array:
     for pattern, replacement in _RULES:
         values = pc.replace_substring_regex(values, pattern, replacement)
     known = pc.and_not(pc.match_substring_regex(values, _KNOWN), hosted)
-    return pc.if_else(known, values, pa.scalar(None, pa.string()))
+    return _direct(pc.if_else(known, values, pa.scalar(None, pa.string())))
+
+
+def _direct(values: pa.Array) -> pa.Array:
+    """Addresses without steps on the spot; null where a disk would take one out of its way."""
+    detours = pc.match_substring_regex(values, DETOURS)
+    if not pc.any(detours).as_py():
+        return values
+    path = pc.replace_substring_regex(pc.utf8_slice_codeunits(values, len("file://")), r"/\.$", "/")
+    path = pc.replace_substring_regex(path, r"/(\.?/)+", "/")
+    known = pc.invert(pc.match_substring_regex(path, r"/\.\.(/|$)"))
+    folded = pc.binary_join_element_wise("file://", pc.if_else(known, path, pa.scalar(None, pa.string())), "")
+    return pc.if_else(detours, folded, values)
 
 
 def match_keys(keys: pa.Array, roots: pa.Array, homes: Mapping[int, str]) -> pa.Array:

@@ -29,6 +29,8 @@ COUNT, PART, NOTE, ROOT_FACT, MISSING, TOUCH, UNKNOWN_METADATA, WRITER_FILE = (
     "count", "part", "note", "root", "missing", "touch", "unknown_metadata", "writer_file",
 )  # fmt: skip
 ROWS_PER_PART = 250_000
+# In the place of a root: all roots that the table touches are known.
+EVERYWHERE = -1
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ look needed; and above `MOST_LIVE` entries `pipeline.holding` sums in Spark inst
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -173,17 +173,22 @@ def _summed(
             kinds.append(codes)
             owned.append(np.full(len(several), tables[holder], np.int32))
 
-    order = np.argsort(owners, kind="stable")
-    holders, starts = np.unique(owners[order], return_index=True)
-    for holder, mine in zip(holders, np.split(numbers[order], starts)[1:], strict=True):
-        parts = [part for number in mine.tolist() for part in entries.get(number, ())]
-        note(int(holder), *_needed(str(holds[holder]), parts))
+    for holder, places in _by_holder(owners):
+        parts = [part for number in numbers[places].tolist() for part in entries.get(number, ())]
+        note(holder, *_needed(str(holds[holder]), parts))
     for keys, codes, of in (_manifest_keys(named), _named_keys(holdings)):
         digest = key_hashes(keys) if len(keys) else np.empty(0, np.uint64)
-        for holder in np.unique(of):
-            note(int(holder), digest[of == holder], codes[of == holder])
+        for holder, places in _by_holder(of):
+            note(holder, digest[places], codes[places])
     live = Live.of(hashes, owned, kinds)
     return replace(live, released=np.unique(np.concatenate([np.empty(0, np.uint64), *gone])))
+
+
+def _by_holder(of: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Each holder, and the places of what is its own."""
+    order = np.argsort(of, kind="stable")
+    holders, starts = np.unique(of[order], return_index=True)
+    yield from zip(holders.tolist(), np.split(order, starts)[1:], strict=True)
 
 
 def _needed(hold: str, parts: list[Entries]) -> tuple[Hashes, NDArray[np.int8]]:

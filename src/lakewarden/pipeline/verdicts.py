@@ -71,7 +71,9 @@ def judge(rows: pa.Table, rules: Rules) -> pa.Table:
     files: an unknown table's, wherever it lies in a root, makes the whole root unknown.
     """
     if rules.only:
-        rows = rows.filter(_has(pc.fill_null(rows[c.MARK], 0), rules.only))
+        # Metadata that no table names is looked at whatever its mark: it may be another table's.
+        strange = pc.match_substring_regex(rows[c.KEY], METADATA_JSON)
+        rows = rows.filter(pc.or_(_has(pc.fill_null(rows[c.MARK], 0), rules.only), strange))
     rows = rows.take(pa.array(np.argsort(rows[c.ROOT].to_numpy(), kind="stable")))
     table_ids, relative = _owners(rows, rules)
     names = file_names(rows[c.KEY].combine_chunks())
@@ -107,10 +109,13 @@ def _kept_reasons(
 ) -> list[tuple[Verdict, str, pa.Array]]:
     """Why a file that metadata named would stay: its table vouched for it, so neither name nor age matter."""
     mark = pc.fill_null(rows[c.MARK], 0).combine_chunks()
-    return [
+    reasons = [
         (Verdict.LIVE, "a snapshot reaches it", _has(mark, c.MARK_LIVE)),
         (Verdict.PROTECTED, "not an ordinary file", pc.is_valid(rows[c.FLAG].combine_chunks())),
     ]
+    if rules.only:
+        reasons.append((Verdict.PROTECTED, "metadata that its table does not name", pc.invert(_has(mark, rules.only))))
+    return reasons
 
 
 def _reasons(

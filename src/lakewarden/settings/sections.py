@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import socket
 from pathlib import Path
@@ -50,7 +51,7 @@ def _place(text: str) -> str:
             "must be an absolute path or an address such as file:///var/lib/lakewarden or s3://bucket/state"
         )
     if text.startswith("/"):
-        return f"file://{text}"
+        return f"file://{posixpath.normpath(text)}"
     try:
         uri = FileUri.parse(text)
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,22 @@ def write_verified(stores: Stores, target: str, data: bytes) -> Copied:
         return Copied(len(data), hashlib.sha256(data).hexdigest())
     there.put(key, data)
     return _compared(target, (len(data), hashlib.sha256(data).hexdigest()), there, key)
+
+
+def holds(stores: Stores, uri: str, digest: str) -> bool:
+    """Whether the bytes at an address are still those of a copy with that digest. Raises FileNotFoundError."""
+    store, key = stores.at(uri), FileUri.parse(uri).key
+    name, _, value = digest.rpartition(":")
+    if name not in ("", "md5") and (said := _checksum(store, key)) is not None and said.startswith(f"{name}:"):
+        return said == digest
+    if name not in ("", "md5", "sha1", "sha256"):
+        return False  # nobody can tell, so nobody vouches for it
+    found = hashlib.new(name or "sha256", usedforsecurity=False)
+    for piece in store.stream(key):
+        found.update(piece)
+    # A store spells its own checksums in base64, but for the tag of an object.
+    spelled = base64.b64encode(found.digest()).decode() if name.startswith("sha") else found.hexdigest()
+    return spelled == value
 
 
 def sizes_at(stores: Stores, uris: Sequence[str]) -> list[int | None]:
@@ -146,6 +163,10 @@ def _vouched(here: Store, found: Stat, there: Store, copy_key: str) -> str | Non
     if len(calls) < 2 or (checksum := calls[1].checksum(copy_key)) is None:
         return None
     return checksum if calls[0].checksum(found.key) == checksum else None
+
+
+def _checksum(store: Store, key: str) -> str | None:
+    return store.s3.checksum(key) if isinstance(store, ObjectStore) and store.s3 is not None else None
 
 
 def _service_copy(here: Store, key: str, there: Store, copy_key: str) -> Callable[[], None] | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lakewarden.formats.iceberg.connecting import connect
 from lakewarden.formats.iceberg.rest_versions import RestVersions
 from lakewarden.formats.iceberg.versions import SqlVersions, Versions
-from lakewarden.model.errors import CatalogUnavailableError, UnsupportedTableError
+from lakewarden.model.errors import CatalogUnavailableError, LakewardenError, UnsupportedTableError
 from lakewarden.model.ports import Files
 
 
@@ -18,6 +18,8 @@ def open_versions(name: str, properties: Mapping[str, str], files: Files) -> Ver
 
     try:
         catalog = connect(name, properties)
+    except LakewardenError:
+        raise
     except Exception as error:
         raise CatalogUnavailableError(
             f"catalog {name} could not be opened ({type(error).__name__}: {error}); nothing was changed"

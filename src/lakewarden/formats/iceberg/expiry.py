@@ -17,7 +17,7 @@ from lakewarden.formats.iceberg.metadata import snapshots_of, table_state
 from lakewarden.formats.iceberg.retention import STAGED, Retention, refs_of, retention
 from lakewarden.formats.iceberg.revision import without
 from lakewarden.formats.iceberg.versions import MovedOnError, Version, Versions, read_version
-from lakewarden.model.errors import LakewardenError, TableMovedError, UnreadableMetadataError
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import Files
@@ -77,17 +77,22 @@ class IcebergExpirer:
         version = versions.current(table)
         if version.document.get("table-uuid") != detail["uuid"]:
             raise TableMovedError(f"{table} was dropped and made again; nothing of it was changed")
+        if (refusal := table_state(table, version.location, version.document).refusal) is not None:
+            # Garbage collection was switched off since the plan, say. It would not be planned now, nor is it committed.
+            unreadable = refusal.code == UnreadableMetadataError.code
+            raise (UnreadableMetadataError if unreadable else PlanOutdatedError)(refusal.message)
+        announced = hands.announced
         found = _still(version, detail, hands.in_use_since)
         snapshots = set(detail["snapshots"]) & found.expired.keys()
         refs = detail["refs"].keys() & found.refs_expired.keys()
         if snapshots or refs:
             hands.archive(version.raw, sorted(snapshots))
             version = versions.expire(table, version, snapshots, refs, hands.now)
+        # What an engine expired meanwhile is not ours, unless a try before this one may have been the one that did.
+        if announced is not None:
+            snapshots, refs = snapshots | announced, set(detail["refs"])
         left = {int(s["snapshot-id"]) for s in snapshots_of(version.document)}
-        return {
-            "snapshots": len(set(detail["snapshots"]) - left),
-            "refs": len(detail["refs"].keys() - refs_of(version.document).keys()),
-        }
+        return {"snapshots": len(snapshots - left), "refs": len(refs - refs_of(version.document).keys())}
 
 
 def _still(version: Version, detail: Detail, in_use_since: datetime | None) -> Retention:

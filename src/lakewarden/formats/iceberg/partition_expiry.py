@@ -22,16 +22,8 @@ from lakewarden.formats.iceberg.partition_specs import (
     spelled,
     start_of,
 )
-from lakewarden.model.partition_times import (
-    DEFAULT_WORDS,
-    Parse,
-    columns_in,
-    compile_formatter,
-    end_of,
-    filled,
-    parse_default,
-    unit_of,
-)
+from lakewarden.model.partition_ends import Filled, columns_in, end_of, end_of_spelled, filled
+from lakewarden.model.partition_times import DEFAULT_WORDS, TimeForm, time_form
 from lakewarden.model.partitions import PartitionExpiration, PartitionFiles, PartitionLine
 from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
 
@@ -86,15 +78,15 @@ class PartitionClock:
     formatter: str | None
     pattern: str | None
     zone: tzinfo
-    parse: Parse
+    form: TimeForm
 
     @staticmethod
     def of(policy: PartitionPolicy) -> PartitionClock:
         """Raises ConfigError for a formatter that has a letter nobody knows, or no day to find."""
         formatter = policy.timestamp_formatter
-        parse = parse_default if formatter is None else compile_formatter(formatter)
         strategy = policy.strategy or PartitionStrategy.VALUES_TIME
-        return PartitionClock(strategy, formatter, policy.timestamp_pattern, ZoneInfo(policy.time_zone), parse)
+        zone, form = ZoneInfo(policy.time_zone), time_form(formatter)
+        return PartitionClock(strategy, formatter, policy.timestamp_pattern, zone, form)
 
     def judge(self, specs: Mapping[int, Spec], row: PartitionFiles) -> Judged:
         """When one partition ended: by its values, or by the last time that a file was added to it."""
@@ -118,14 +110,15 @@ class PartitionClock:
             missing = [column for column in used if named[column][1] is None]
             texts = {column: spelled(*named[column]) for column in named}
             assert self.pattern is not None
-            return self._text(name, ", ".join(used), filled(self.pattern, texts), missing, named)
+            return self._text(name, ", ".join(used), filled(self.pattern, texts), missing)
         if field is not None:
             return self._typed(name, field, named[field.name][1])
         text = next((field for field in spec.fields if field.texts), None)
         if text is None:
             return Judged(name, None, f"spec {spec.number} has no field that tells a time")
         value = named[text.name][1]
-        return self._text(name, text.name, spelled(text, value), [text.name] if value is None else [], {})
+        found = Filled.of_column(spelled(text, value))
+        return self._text(name, text.name, found, [text.name] if value is None else [])
 
     def _typed(self, name: str, field: Field, value: Any) -> Judged:
         """The end of a year, month, day or hour; a timestamp is its own."""
@@ -142,23 +135,19 @@ class PartitionClock:
         moment = as_utc(end) if is_instant(field) else self._instant(end)
         return Judged(name, moment, f"{field.name} ended {end.isoformat(' ')}")
 
-    def _text(self, name: str, columns: str, text: str, missing: list[str], named: Mapping[str, Any]) -> Judged:
-        """The end of what a text spells: of a day if it spells no more than one."""
+    def _text(self, name: str, columns: str, found: Filled, missing: list[str]) -> Judged:
+        """The end of what the columns spell: of a day if they spell no more than one, of a month if no day."""
         if missing:
             return Judged(name, None, f"{missing[0]} is null")
-        moment = self.parse(text)
-        if moment is None:
-            return Judged(name, None, f"{text!r} is no time of the form {self.formatter or DEFAULT_WORDS}")
-        try:
-            end = end_of(moment, unit_of(text, self.formatter, self.pattern if named else None, named))
-        except (ValueError, OverflowError):
-            return Judged(name, None, f"{text!r} is beyond the calendar")
+        end = end_of_spelled(self.form, found, self.formatter or DEFAULT_WORDS)
+        if isinstance(end, str):
+            return Judged(name, None, end)
         return Judged(name, self._instant(end), f"{columns} ended {end.isoformat(' ')}")
 
     def _instant(self, moment: datetime) -> datetime:
-        """The later of the instants at which the wall clock of the policy's zone shows this time."""
+        """The later of the instants at which the wall clock of the policy's zone shows this time, or jumps over it."""
         try:
-            return moment.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
+            return max(moment.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1))
         except OverflowError:
             return as_utc(moment)
 

@@ -1,7 +1,8 @@
 """Versions of a table behind a REST catalog: the server makes the next one, from whatever is current when it does.
 
 A request can assert the refs that we know of. It cannot assert that there are no others, and a server drops a ref whose
-snapshot goes without a word. So each commit is looked at afterwards: what was made in between and lost is put back.
+snapshot goes without a word. So each commit is looked at afterwards: what was made in between and lost is put back. A
+commit that nobody answered for is looked for, for a while: a server may make it long after our patience ended.
 """
 
 from __future__ import annotations
@@ -10,9 +11,18 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_exponential
+
 from lakewarden.formats.iceberg.retention import refs_of
 from lakewarden.formats.iceberg.versions import MovedOnError, Version, read_version
-from lakewarden.model.errors import CatalogUnavailableError, LakewardenError, LostRefError, PlanOutdatedError
+from lakewarden.model.errors import (
+    CatalogUnavailableError,
+    DoubtfulCommitError,
+    LakewardenError,
+    LostRefError,
+    PlanOutdatedError,
+    UnreadableMetadataError,
+)
 from lakewarden.model.ports import Files
 
 if TYPE_CHECKING:
@@ -21,8 +31,13 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 TRIES = 5
+FIRST_LOOK, LONGEST_LOOK, LOOK_FOR = 0.5, 10.0, 60.0  # seconds, after a commit without an answer
 SEQUENCE_NUMBERS = 2
 ROW_LINEAGE = 3
+
+
+class _LostError(Exception):
+    """A ref went with our commit and is not back."""
 
 
 class RestVersions:
@@ -38,16 +53,15 @@ class RestVersions:
     def expire(
         self, table: str, version: Version, snapshots: Collection[int], refs: Collection[str], now: datetime
     ) -> Version:
-        updates = list(_removals(version.document, snapshots, refs))
+        made = self._remove(table, version, snapshots, refs)
+        changes = {"snapshots": len(snapshots), "refs": len(refs)}
         try:
-            after = read_version(self._files, self._commit(table, _assertions(version.document), updates))
-        except CatalogUnavailableError:
-            # The commit was lost, or only the answer to it. If it was made, a ref may have gone with it.
-            found = self._made_since(table, version, snapshots, refs)
-            if found is None:
-                raise
-            after = found
-        return self.current(table) if self._put_back(table, version, after, refs) else after
+            after = read_version(self._files, made)
+            return self.current(table) if self._put_back(table, version, after, snapshots, refs) else after
+        except _LostError as error:
+            raise LostRefError(str(error), changes) from error
+        except LakewardenError as error:
+            raise LostRefError(_unseen(table, error), changes) from error
 
     def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
         return read_version(
@@ -57,33 +71,56 @@ class RestVersions:
     def store_properties(self, table: str) -> Mapping[str, str]:
         return {**self._catalog.properties, **{k: str(v) for k, v in self._load(table).io.properties.items()}}
 
+    def _remove(self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]) -> str:
+        """Where the version is that the server made without these."""
+        try:
+            return self._commit(table, _assertions(seen.document), list(_removals(seen.document, snapshots, refs)))
+        except DoubtfulCommitError as doubt:
+            # The commit was lost, or only the answer to it. If it was made, a ref may have gone with it.
+            found = self._look_for(table, seen, snapshots, refs)
+            if found is None:
+                raise DoubtfulCommitError(_doubtful(table, doubt)) from doubt
+            return found.location
+
+    def _look_for(self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]) -> Version | None:
+        """The same as `_made_since`, as soon as it is there; None if it is not after all this while."""
+        looks = Retrying(
+            retry=retry_if_result(lambda found: found is None) | retry_if_exception_type(LakewardenError),
+            stop=stop_after_delay(LOOK_FOR),
+            wait=wait_exponential(FIRST_LOOK, LONGEST_LOOK),
+        )
+        try:
+            return looks(self._made_since, table, seen, snapshots, refs)
+        except RetryError:
+            return None
+
     def _made_since(
         self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]
     ) -> Version | None:
         """The first version after `seen` without these snapshots and refs, if there is one."""
         now = self.current(table)
+        if now.location == seen.location:
+            return None
         places = [str(entry["metadata-file"]) for entry in now.document.get("metadata-log") or []]
-        since = places[places.index(seen.location) + 1 :] if seen.location in places else []
+        # A short log may have forgotten `seen`: then all that it knows came later.
+        since = places[places.index(seen.location) + 1 :] if seen.location in places else places
         for place in [*since, now.location]:
             version = now if place == now.location else read_version(self._files, place)
-            left = {int(s["snapshot-id"]) for s in version.document.get("snapshots") or []}
-            if left.isdisjoint(snapshots) and refs_of(version.document).keys().isdisjoint(refs):
+            if _ids(version.document).isdisjoint(snapshots) and refs_of(version.document).keys().isdisjoint(refs):
                 return version
         return None
 
-    def _put_back(self, table: str, seen: Version, after: Version, refs: Collection[str]) -> bool:
+    def _put_back(
+        self, table: str, seen: Version, after: Version, snapshots: Collection[int], refs: Collection[str]
+    ) -> bool:
         """Whether refs that were made or changed after `seen` went with our commit, and are there again."""
         log = after.document.get("metadata-log") or []
         replaced = log[-1]["metadata-file"] if log else None
         if replaced == seen.location:
             return False
-        try:
-            before = read_version(self._files, str(replaced)).document
-        except LakewardenError as error:
-            raise LostRefError(
-                f"{table} was changed while its snapshots expired, and the version in between cannot be read "
-                f"({error.message}), so a branch or tag made just then may be lost; no file of this table was released"
-            ) from error
+        before = read_version(self._files, str(replaced)).document
+        if snapshots and _ids(before).isdisjoint(snapshots):
+            raise UnreadableMetadataError("the log does not tell in which version they went")
         left, known = refs_of(after.document), refs_of(seen.document)
         lost = {
             name: ref
@@ -105,20 +142,27 @@ class RestVersions:
                 return
             except (MovedOnError, CatalogUnavailableError) as error:
                 # A writer may have taken the sequence number that we chose, which servers call a bad request.
-                why = error
-        raise LostRefError(_lost(table, name, ref, why))
+                why = error.message if isinstance(error, LakewardenError) else error
+        raise _LostError(_lost(table, name, ref, why))
 
     def _commit(self, table: str, requirements: list[TableRequirement], updates: list[TableUpdate]) -> str:
-        """Where the version is that the server made. Raises MovedOnError, CatalogUnavailableError."""
-        from pyiceberg.exceptions import CommitFailedException
+        """Where the version is that the server made. Raises MovedOnError; CatalogUnavailableError if it said no, and
+        DoubtfulCommitError if it may have been made or may still be."""
+        from pyiceberg import exceptions as said
 
+        no = (said.BadRequestError, said.UnauthorizedError, said.ForbiddenError, said.NoSuchTableError)
         loaded = self._load(table)
         try:
             answer = self._catalog.commit_table(loaded, tuple(requirements), tuple(updates))
-        except CommitFailedException as error:
+        except said.CommitFailedException as error:
             raise MovedOnError(str(error)) from error
-        except Exception as error:
+        except no as error:
             raise CatalogUnavailableError(
+                f"catalog {self._catalog.name} did not take the commit on {table} ({type(error).__name__}: {error}); "
+                "nothing was changed"
+            ) from error
+        except Exception as error:
+            raise DoubtfulCommitError(
                 f"catalog {self._catalog.name} did not take the commit on {table} ({type(error).__name__}: {error}); "
                 "it may or may not have been made, and no file was touched"
             ) from error
@@ -185,6 +229,10 @@ def _removals(document: Mapping[str, Any], snapshots: Collection[int], refs: Col
         yield RemoveSnapshotsUpdate(snapshot_ids=[number])
 
 
+def _ids(document: Mapping[str, Any]) -> set[int]:
+    return {int(s["snapshot-id"]) for s in document.get("snapshots") or []}
+
+
 def _absent(name: str) -> TableRequirement:
     from pyiceberg.table.update import AssertRefSnapshotId
 
@@ -198,7 +246,7 @@ def _addition(
     from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
     number = int(ref["snapshot-id"])
-    if number not in {int(s["snapshot-id"]) for s in now.get("snapshots") or []}:
+    if number not in _ids(now):
         raw = dict(next(s for s in before["snapshots"] if int(s["snapshot-id"]) == number))
         # A server counts on from the sequence number of the snapshot that it was given last, so an old one would set it
         # back; and it takes row ids only ahead of all others. The files' own numbers and ids are in the manifests.
@@ -213,5 +261,16 @@ def _addition(
 def _lost(table: str, name: str, ref: Mapping[str, Any], why: object) -> str:
     return (
         f"{ref['type']} {name} of {table}, made while its snapshots expired, was lost with snapshot {ref['snapshot-id']} "
-        f"and could not be put back ({why}); no file of this table was released"
+        f"and could not be put back ({why})"
     )
+
+
+def _unseen(table: str, error: LakewardenError) -> str:
+    return (
+        f"snapshots of {table} expired, and what else changed just then cannot be read ({error.message}), so a branch or "
+        "tag made in that moment may be lost"
+    )
+
+
+def _doubtful(table: str, doubt: LakewardenError) -> str:
+    return f"{doubt.message}; {table} was looked at for {LOOK_FOR:.0f} seconds without a trace of it"

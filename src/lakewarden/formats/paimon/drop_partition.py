@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import islice
 
 from lakewarden.formats.paimon.avro_records import AvroRecords, Record, merged, read_records
@@ -24,6 +26,16 @@ _AT_ONCE = 32  # manifests in memory together
 _ROWS = 20_000  # entries in one new manifest
 
 Identity = tuple[object, ...]
+# What a partition holds: how many files, and the newest known creation time of its entries.
+Held = tuple[int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The commit that took partitions out, if one was needed, and those that were kept: they hold something else."""
+
+    commit: Committed | None
+    kept: frozenset[bytes] = frozenset()
 
 
 def drop_partitions(
@@ -35,16 +47,20 @@ def drop_partitions(
     now_ms: int,
     sleep: Callable[[float], None] = time.sleep,
     *,
+    expected: Mapping[bytes, Held] | None = None,
     properties: Mapping[str, str] | None = None,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-) -> Committed | None:
-    """Drop these partitions (the bytes of `_PARTITION`) from the main branch; None if they hold no file any more.
+) -> Dropped:
+    """Drop these partitions (the bytes of `_PARTITION`) from the main branch; no commit if none holds a file any more.
+
+    One that holds something else than `expected` is kept, and is judged anew at each try: a writer may be quicker.
 
     A repeated call with the same user and identifier finds the commit that the first one made. Raises
     UnsupportedTableError for a table that needs more than a commit, CommitConflictError if other writers were quicker
     too often, and what reading the table raises.
     """
     commit = Commit(commit_user, commit_identifier, now_ms, properties or {})
+    kept: frozenset[bytes] = frozenset()
 
     def read() -> PaimonTable:
         table = read_table(location, files, sleep)
@@ -53,9 +69,12 @@ def drop_partitions(
         return table
 
     def plan(table: PaimonTable) -> Changes | None:
-        return plan_drop(table, frozenset(partitions), files)
+        nonlocal kept
+        changes, kept = plan_drop(table, frozenset(partitions), files, expected or {})
+        return changes
 
-    return commit_changes(location, read, plan, commit, files, sleep, new_id)
+    made = commit_changes(location, read, plan, commit, files, sleep, new_id)
+    return Dropped(made, kept)
 
 
 def check_droppable(schema: Schema) -> None:
@@ -71,23 +90,30 @@ def check_droppable(schema: Schema) -> None:
         raise _needs("commit.callbacks", "something wants to hear of every commit, and only Paimon's own tell it")
 
 
-def plan_drop(table: PaimonTable, partitions: frozenset[bytes], files: Files) -> Changes | None:
-    """The live entries of these partitions in the latest snapshot, and the index entries that stay; None if none is live."""
+def plan_drop(
+    table: PaimonTable, partitions: frozenset[bytes], files: Files, expected: Mapping[bytes, Held]
+) -> tuple[Changes | None, frozenset[bytes]]:
+    """What a commit changes in the latest snapshot, None if nothing; and the partitions that hold something unexpected.
+
+    What changes: the live entries of the other partitions go, and their index entries.
+    """
+    nothing: frozenset[bytes] = frozenset()
     latest = table.main.latest
     if latest is None or not partitions:
-        return None
+        return None, nothing
     manifests = _manifests(table, latest, files)
     if manifests is None:
-        return None
+        return None, nothing
     columns = partition_columns(table.main.schema)
     postponed = table.main.schema.options.get("bucket", "-1").strip() == str(POSTPONED)
     live = _Live(partitions, every_bucket=postponed)
     for uri, file in _opened(table, manifests, files):
         live.add(uri, file)
-    deleted = tuple(live.deleted(columns))
+    kept = frozenset(p for p, held in live.held.items() if held[0] > 0 and held != expected.get(p, held))
+    deleted = tuple(part for part in live.deleted(columns) if part.partition not in kept)
     if not deleted:
-        return None
-    return Changes(manifests, deleted, _remaining_index(table, latest, partitions, files))
+        return None, kept
+    return Changes(manifests, deleted, _remaining_index(table, latest, partitions - kept, files)), kept
 
 
 class _Live:
@@ -99,6 +125,7 @@ class _Live:
         self._counts: dict[Identity, int] = {}
         self._added: dict[Identity, tuple[str, Record]] = {}
         self._shapes: dict[str, AvroRecords] = {}
+        self.held: dict[bytes, Held] = {}
 
     def add(self, uri: str, file: AvroRecords) -> None:
         shape = file.shape
@@ -108,8 +135,12 @@ class _Live:
                 continue
             if record["_KIND"] not in (0, 1):
                 raise UnreadableMetadataError(f"{uri} has an entry of the unknown kind {record['_KIND']}")
-            identity = _identity(record)
-            self._counts[identity] = self._counts.get(identity, 0) + (1 if record["_KIND"] == 0 else -1)
+            identity, sign = _identity(record), 1 if record["_KIND"] == 0 else -1
+            self._counts[identity] = self._counts.get(identity, 0) + sign
+            # Exactly as partitions are counted for a plan: every entry's time counts, those of deleted files too.
+            files, newest = self.held.get(record["_PARTITION"], (0, None))
+            times = [time for time in (newest, _created_ms(record)) if time is not None]
+            self.held[record["_PARTITION"]] = files + sign, max(times, default=None)
             if record["_KIND"] == 0:
                 self._added[identity] = shape, record
 
@@ -145,6 +176,14 @@ def _identity(record: Record) -> Identity:
         file.get("_EMBEDDED_FILE_INDEX"),
         file.get("_EXTERNAL_PATH"),
     )
+
+
+def _created_ms(record: Record) -> int | None:
+    """A wall clock without a zone, in milliseconds; None where the writer did not say."""
+    created = record["_FILE"].get("_CREATION_TIME")
+    if isinstance(created, datetime):
+        return (created.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
+    return created if isinstance(created, int) else None
 
 
 def _manifests(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroRecords | None:

@@ -16,7 +16,13 @@ from typing import Any
 from lakewarden.formats.paimon.holding import changelog_holders, holders
 from lakewarden.formats.paimon.listing import list_metadata
 from lakewarden.formats.paimon.read import read_table
-from lakewarden.formats.paimon.retention import Retention, decoupled, expirable, expirable_changelogs
+from lakewarden.formats.paimon.retention import (
+    Retention,
+    consumers_guard_changelogs_only,
+    decoupled,
+    expirable,
+    expirable_changelogs,
+)
 from lakewarden.formats.paimon.table import MAIN, Branch, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, SnapshotLine
@@ -54,7 +60,8 @@ class PaimonExpirer:
         branches = {branch.name: branch for branch in table.branches}
         for planned in detail["branches"]:
             self._expire(table, branches[planned["name"]], planned, hands.retire)
-        return {"snapshots": sum(len(planned["snapshots"]) for planned in detail["branches"])}
+        counts = {kind: sum(len(p[kind]) for p in detail["branches"]) for kind in ("snapshots", "changelogs")}
+        return {kind: count for kind, count in counts.items() if count or kind == "snapshots"}
 
     def _expire(self, table: PaimonTable, branch: Branch, planned: Detail, retire: Retire) -> None:
         ids = {item["id"] for item in planned["snapshots"]}
@@ -184,6 +191,7 @@ def _detail(branch: Branch, snapshots: Retention, changelogs: Retention, policy:
         "snapshots": _listed(s for s in branch.snapshots if s.id in snapshots.expired),
         "changelogs": _listed(c for c in branch.changelogs if c.id in changelogs.expired),
         "decoupled": decoupled(branch.schema.options, policy),
+        "unguarded": consumers_guard_changelogs_only(branch.schema.options, policy),
     }
 
 
@@ -203,13 +211,16 @@ def _differences(table: PaimonTable, detail: Detail, *, resumed: bool) -> Iterat
             continue
         yield from _replaced(planned["snapshots"], branch.snapshots, f"snapshot of branch {name}", resumed)
         yield from _replaced(planned["changelogs"], branch.changelogs, f"changelog of branch {name}", resumed)
+        last = max((item["id"] for item in planned["changelogs"]), default=0)
+        if early := [who for who, at in branch.consumers.items() if at <= last]:
+            yield f"consumer {early[0]} of branch {name} reads from a changelog that was to go"
         if planned["end"] is None:
             continue
         end = next((s for s in branch.snapshots if s.id == planned["end"]), None)
         if end is None or _digest(end.raw) != planned["end_digest"]:
             yield f"snapshot {planned['end']} of branch {name}, which was to stay, is gone or another one"
         early = [who for who, at in branch.consumers.items() if at < planned["end"]]
-        if early:
+        if early and not planned.get("unguarded"):
             yield f"consumer {early[0]} of branch {name} reads from a snapshot that was to go"
 
 

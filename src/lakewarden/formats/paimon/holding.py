@@ -1,7 +1,8 @@
-"""Who needs files of a Paimon table: the first snapshot of each branch, the commits after it, older tags, changelogs.
+"""Who needs files of a Paimon table: every snapshot of each branch, tags of others, changelogs.
 
-What a later snapshot shows was shown by the first one or added since, so one merged state a branch is enough. All
-branches and tags hold, whatever branch is being expired: they share one pool of files.
+Each snapshot speaks for itself. That it was made of the one before it is not to be trusted: a branch that was merged by
+moving its snapshots over leaves ids in a row whose histories have nothing to do with each other. All branches and tags
+hold, whatever branch is being expired: they share one pool of files.
 """
 
 from __future__ import annotations
@@ -30,14 +31,7 @@ def holders(
 
 
 def _branch_holders(table: PaimonTable, branch: Branch, kept: Sequence[Snapshot]) -> Iterator[Holder]:
-    there = {s.id for s in kept}
-    # After a gap nobody knows what the missing commits added, so the next snapshot speaks for itself.
-    first = [s for s in kept if s.id - 1 not in there]
-    later = [s for s in kept if s.id - 1 in there]
-    yield from (_shown(table, s) for s in first)
-    # Deletions of later commits take nothing from what the first one shows: it is still there to be read.
-    yield Holder(Hold.ADDED, tuple(_list(table, s, s.delta) for s in later if s.delta), _index_manifests(table, later))
-    yield Holder(Hold.NAMES, tuple(_list(table, s, s.base) for s in later if s.base), (), tuple(_files(table, later)))
+    yield from (_shown(table, s) for s in kept)
     changelogs = tuple(_list(table, s, s.changelog, soft=s.changelog in table.gone) for s in kept if s.changelog)
     yield Holder(Hold.ADDED, changelogs, (), _named(changelogs))
     covered = {(s.id, s.base, s.delta) for s in kept}

@@ -55,7 +55,10 @@ class PaimonPartitionExpirer:
         )
 
     def drop(self, pointer: Pointer, drop: Drop, now_ms: int) -> Mapping[str, Any] | None:
-        """One commit that marks every file of the partitions as deleted; the files stay until snapshots expire."""
+        """One commit that marks every file of the partitions as deleted; the files stay until snapshots expire.
+
+        Partitions that hold something else than the plan saw are kept and named.
+        """
         made = drop_partitions(
             pointer.metadata_location.rpartition("#")[0],
             self._files,
@@ -63,6 +66,13 @@ class PaimonPartitionExpirer:
             drop.commit_user,
             drop.commit_identifier,
             now_ms,
+            expected=drop.expected,
             properties=drop.properties,
         )
-        return {"snapshot": made.snapshot_id, "files": made.files, "records": made.records} if made else None
+        found: dict[str, Any] = {}
+        if (commit := made.commit) is not None:
+            found = {"snapshot": commit.snapshot_id, "files": commit.files, "records": commit.records}
+        if made.kept:
+            went = len(drop.partitions) - len(made.kept) if commit else 0
+            found |= {"partitions": went, "kept": sorted(partition.hex() for partition in made.kept)}
+        return found or None

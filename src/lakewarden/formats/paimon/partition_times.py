@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, tzinfo
 
 from lakewarden.formats.paimon.partition_values import Column, Value, spelled
-from lakewarden.model.partition_times import DEFAULT_WORDS, Parse, compile_formatter, filled, parse_default
+from lakewarden.model.partition_ends import filled
+from lakewarden.model.partition_times import DEFAULT_WORDS, Parse, compile_formatter, parse_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +56,4 @@ class PartitionClock:
 
     def _filled(self, values: Sequence[Value]) -> str:
         texts = {c.name: spelled(v, self.zone) for c, v in zip(self.columns, values, strict=True)}
-        return filled(self.pattern or "", texts)
+        return filled(self.pattern or "", texts).text
