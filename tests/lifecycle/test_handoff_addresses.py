@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -252,6 +253,35 @@ def test_position_deletes_in_avro_and_deletes_by_value() -> None:
     assert relocate_deletes(sink.getvalue(), "d", MOVE) is None
     with pytest.raises(UnsupportedTableError, match="neither"):
         relocate_deletes(b"ORC...", "d.orc", MOVE)
+
+
+def in_parquet(*fields: tuple[str, int]) -> bytes:
+    """An empty file with columns of these names and field ids; 0 is none."""
+    kinds = [
+        position_field(name, pa.int64(), number) if number else pa.field(name, pa.int64()) for name, number in fields
+    ]
+    sink = BytesIO()
+    pq.write_table(pa.schema(kinds).empty_table(), sink)
+    return sink.getvalue()
+
+
+def in_avro(*fields: tuple[str, int]) -> bytes:
+    kinds = [{"name": name, "type": "long"} | ({"field-id": number} if number else {}) for name, number in fields]
+    return avro({"type": "record", "name": "d", "fields": kinds}, [])
+
+
+@pytest.mark.parametrize("written", [in_parquet, in_avro])
+def test_position_deletes_without_their_ids_are_refused_and_not_copied(
+    written: Callable[..., bytes],
+) -> None:
+    """PyIceberg applies them by the names of their columns: a copy would show the deleted rows again."""
+    for path, position in ((0, 0), (PATH_ID, 0), (0, POSITION_ID)):
+        with pytest.raises(UnsupportedTableError, match="lacks their field ids"):
+            relocate_deletes(written(("file_path", path), ("pos", position)), "d", MOVE)
+    # A table may have such columns, and deletes by their values; or have been imported without ids.
+    assert relocate_deletes(written(("file_path", 1), ("pos", 2)), "d", MOVE) is None
+    assert relocate_deletes(written(("file_path", 0), ("id", 0)), "d", MOVE) is None
+    assert relocate_deletes(written(("file_path", PATH_ID), ("pos", POSITION_ID)), "d", MOVE) is not None
 
 
 def puffin(*files: str, flags: bytes = b"\0\0\0\0") -> bytes:

@@ -203,6 +203,16 @@ def test_a_rollback_under_our_hands_is_noticed(story: Story) -> None:
     assert [s["commitKind"] for s in snapshots(story.location)] == ["APPEND", "OVERWRITE"]
 
 
+def test_a_rollback_in_the_last_moment_is_told_by_name(story: Story) -> None:
+    """It came after the last look and before our snapshot file, which stands on what was taken away."""
+    story.append([(DAYS[0], 2, "y")])
+    story.append([(DAYS[1], 2, "y")])
+    with pytest.raises(PlanOutdatedError, match="stands on snapshot 3, which was taken away") as caught:
+        drop(story.location, (DAYS[0],), files=Interfering(before=lambda path: story.roll_back(1)))
+    assert "snapshot-4 is ours" in caught.value.message
+    assert "roll it back again" in caught.value.message
+
+
 def test_a_table_that_was_made_anew_gets_no_commit(story: Story, tmp_path: Path) -> None:
     left = [True]
 

@@ -319,9 +319,14 @@ def test_a_partition_that_a_writer_reaches_between_two_batches_is_kept_and_named
                 scene.story.append(some("2024-01-02", 5000, 1))
             return made[-1]
 
-        monkeypatch.setattr(PaimonPartitionExpirer, "drop", drop)
-        result = site.apply(plan)
+        with monkeypatch.context() as patched:
+            patched.setattr(PaimonPartitionExpirer, "drop", drop)
+            crashing(patched, site.warden._rooms.ledger.runs, "finish", after=False, on_call=1)
+            with pytest.raises(Crash):
+                site.apply(plan)
         assert len(made) == 2
+        site.close()
+        result = site.apply(plan)  # both batches are done; what they kept is still told
         assert (result.status, result.changed) == ("partial", {"partitions": 1})
         named = {(entry.uri, entry.code) for entry in result.failed}
         assert named == {(f"{name_of(scene.history)} dt=2024-01-02", PlanOutdatedError.code)}

@@ -36,6 +36,7 @@ class Dropping(TableRun):
         super().__init__(rooms, result, run_id, lease, progress)
         steps = self.steps(DROPPED)
         self._done: dict[tuple[str, int], int] = {(step["table"], step["batch"]): step["partitions"] for step in steps}
+        self._kept = {(step["table"], partition) for step in steps for partition in step.get("kept", ())}
 
     def run(self) -> RunResult:
         """Table by table; one that cannot be changed does not stop the others."""
@@ -43,17 +44,25 @@ class Dropping(TableRun):
         failed: list[FailedFile] = []
         for place, table in enumerate(tables, start=1):
             try:
-                failed += self._table(table)
+                self._table(table)
             except LakewardenError as error:
                 failed.append(self.failure(table.identifier, error))
             self.progress("drop partitions", place, len(tables))
-        return self.closed({"partitions": sum(self._done.values())}, failed)
+        return self.closed({"partitions": sum(self._done.values())}, [*failed, *self._named()])
 
     def _is_done(self, table: TablePlan) -> bool:
         return all((table.identifier, number) in self._done for number in range(len(table.detail["batches"])))
 
-    def _table(self, table: TablePlan) -> Iterator[FailedFile]:
-        """Every batch of one table. Partitions that changed since the plan are left alone and named."""
+    def _named(self) -> Iterator[FailedFile]:
+        """Every partition that was left alone, also by this run before a crash."""
+        for table in self.tables("partitions"):
+            for line in table.detail["expire"]:
+                if (table.identifier, line["partition"]) in self._kept:
+                    uri = f"{table.identifier} {line['label']}"
+                    yield FailedFile(uri, PlanOutdatedError.code, "it changed since the plan; it was kept")
+
+    def _table(self, table: TablePlan) -> None:
+        """Every batch of one table. Partitions that changed since the plan are left alone and remembered."""
         name = table.identifier
         with ExitStack() as stack:
             for root in self.plan.roots:
@@ -77,14 +86,12 @@ class Dropping(TableRun):
                 now_ms = int(self.rooms.clock.now().timestamp() * 1000)
                 made = expirer.drop(found[1], self._drop(name, number, going), now_ms) if going else None
                 changed |= frozenset(made.get("kept", ()) if made else ())
+                kept = [line["partition"] for line in batch if line["partition"] in changed]
+                self._kept |= {(name, partition) for partition in kept}
                 self._done[name, number] = made.get("partitions", len(going)) if made else 0
-                detail = {"table": name, "batch": number, **(made or {}), "partitions": self._done[name, number]}
+                counts = {"partitions": self._done[name, number], "kept": kept}
+                detail = {"table": name, "batch": number, **(made or {}), **counts}
                 self.rooms.ledger.runs.step(self.run_id, DROPPED, detail)
-        yield from (
-            FailedFile(f"{name} {line['label']}", PlanOutdatedError.code, "it changed since the plan; it was kept")
-            for line in table.detail["expire"]
-            if line["partition"] in changed
-        )
 
     def _drop(self, name: str, number: int, going: Sequence[Mapping[str, Any]]) -> Drop:
         keys = [bytes.fromhex(line["partition"]) for line in going]

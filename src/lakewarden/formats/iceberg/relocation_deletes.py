@@ -7,6 +7,7 @@ and its rows would come back.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from lakewarden.formats.iceberg.relocation_avro import SCHEMA, Record, header_of, rewrite
@@ -15,6 +16,7 @@ from lakewarden.model.tiers import Move
 
 # The specification's reserved field ids of a position delete: the data file's address, and the row in it.
 PATH_ID, POSITION_ID = 2147483546, 2147483545
+PATH, POSITION = "file_path", "pos"
 FIELD_ID = b"PARQUET:field_id"
 PUFFIN_MAGIC = b"PFA1"
 REFERENCED = "referenced-data-file"
@@ -40,13 +42,14 @@ def _parquet(data: bytes, uri: str, move: Move) -> bytes | None:
     try:
         # On this thread alone: a reader's threads that outlive a short command abort it at exit.
         file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        names = {int((field.metadata or {}).get(FIELD_ID, 0)): field.name for field in file.schema_arrow}
-        if PATH_ID not in names:
+        ids = {field.name: int((field.metadata or {}).get(FIELD_ID, 0)) for field in file.schema_arrow}
+        columns = _position_columns(ids, uri)
+        if columns is None:
             return None
         table = file.read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise IncompleteManifestError(f"the delete file {uri} cannot be read ({error})") from error
-    path, position = names[PATH_ID], names[POSITION_ID]
+    path, position = columns
     place = table.schema.get_field_index(path)
     column = table.column(place).combine_chunks().dictionary_encode()
     addresses = pa.array([move(address) for address in column.dictionary.to_pylist()], pa.string())
@@ -61,16 +64,35 @@ def _parquet(data: bytes, uri: str, move: Move) -> bytes | None:
 
 def _avro(data: bytes, uri: str, move: Move) -> bytes | None:
     fields = json.loads(header_of(data, uri)[SCHEMA]).get("fields", [])
-    name = next((field["name"] for field in fields if field.get("field-id") == PATH_ID), None)
-    if name is None:
+    columns = _position_columns({field["name"]: field.get("field-id", 0) for field in fields}, uri)
+    if columns is None:
         return None
+    name, position = columns
 
     def change(records: Any) -> None:
         for record in records:
             record[name] = move(record[name])
-        records.sort(key=lambda record: (record[name], record["pos"]))
+        records.sort(key=lambda record: (record[name], record[position]))
 
     return rewrite(data, uri, change)
+
+
+def _position_columns(ids: Mapping[str, int], uri: str) -> tuple[str, str] | None:
+    """The columns of address and row in a position delete, by field id; None for a delete by values.
+
+    Some readers go by the names and not by the ids. A file with the names of a position delete and without their ids may
+    as well be a delete by values from a table with such columns: moved or copied, one of the two would be wrong.
+    """
+    names = {number: name for name, number in ids.items()}
+    if PATH_ID in names and POSITION_ID in names:
+        return names[PATH_ID], names[POSITION_ID]
+    unsure = PATH in ids and POSITION in ids and not (ids[PATH] and ids[POSITION])
+    if unsure or PATH_ID in names or POSITION_ID in names:
+        raise UnsupportedTableError(
+            f"the delete file {uri} looks like position deletes and lacks their field ids, so the addresses in it cannot "
+            "be moved; it was not copied, nor the snapshots that need it"
+        )
+    return None
 
 
 def _puffin(data: bytes, uri: str, move: Move) -> bytes | None:

@@ -6,6 +6,9 @@ Paimon's own, on a file system without a lock, look whether the name is free and
 back after a pause, and one that is no longer ours counts as lost. A writer that stalls for longer than the pause between
 its look and its rename can still replace our snapshot unnoticed; the partitions are then simply still there, and the next
 run finds them again. Nothing is ever committed twice: before each try the table is searched for our own commit.
+
+A rollback in the moment before our snapshot file appears is undone by it: the snapshot stands on one that was just taken
+away. The one it stands on is therefore read again, too; if it is no longer what it was, that is told by name.
 """
 
 from __future__ import annotations
@@ -85,11 +88,15 @@ def commit_changes(
 
 
 def _publish(branch: Branch, prepared: Prepared, files: Files, sleep: Callable[[float], None]) -> bool:
-    """Make the snapshot visible, or False if its number is somebody else's. Raises StoreUnavailableError if unknown."""
+    """Make the snapshot visible, or False if its number is somebody else's.
+
+    Raises StoreUnavailableError if that is unknown, PlanOutdatedError if the snapshot that it stands on was taken away.
+    """
     latest = branch.latest
     assert latest is not None
     directory = f"{branch.directory}snapshot/"
-    if _found(files, f"{directory}snapshot-{latest.id}") != latest.raw:
+    ground = f"{directory}snapshot-{latest.id}"
+    if _found(files, ground) != latest.raw:
         return False  # rolled back, or dropped and created again: our number would mean something else there
     place = f"{directory}snapshot-{prepared.number}"
     try:
@@ -101,12 +108,21 @@ def _publish(branch: Branch, prepared: Prepared, files: Files, sleep: Callable[[
         pass  # whether it was written, only reading it back can tell
     sleep(SETTLE)
     try:
-        return _found(files, place) == prepared.data
+        if _found(files, place) != prepared.data:
+            return False
+        undone = _found(files, ground) != latest.raw
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
             f"whether {place} was committed is unknown: it cannot be read back ({error.message})",
             hint="Run the job again: it finds out first, and does nothing twice.",
         ) from error
+    if undone:
+        raise PlanOutdatedError(
+            f"{place} is ours and stands on snapshot {latest.id}, which was taken away while it was committed: if the table "
+            f"was rolled back, snapshot {prepared.number} shows again what the rollback took, so roll it back again; if "
+            f"snapshot {latest.id} only expired, nothing is amiss"
+        )
+    return True
 
 
 def _found(files: Files, uri: str) -> bytes | None:
