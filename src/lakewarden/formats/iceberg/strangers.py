@@ -124,6 +124,11 @@ def _known(state: TableState, recent_ms: int) -> Known:
     )
 
 
+def _logged(ours: Known) -> Stranger:
+    """One that the table's log still names: no stranger, though an expiry is about to trim it from the log."""
+    return Stranger(Standing.ANCESTOR, ours.uuid, updated_ms=ours.recent_ms)
+
+
 def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bool = False) -> Stranger:
     """Whose a metadata file is. Its first bytes settle most of them; read as a `whole`, any of ours says what it reaches."""
     start = stores.get_range(uri, 0, HEAD_BYTES)
@@ -134,6 +139,8 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bo
             ours = fleet.get(name)
             if ours is None:
                 return Stranger(Standing.FOREIGN, name)
+            if uri in ours.metadata:
+                return _logged(ours)
             if int(updated.group(1)) < min(ours.oldest_ms, ours.recent_ms):
                 return Stranger(Standing.ANCESTOR, name, updated_ms=int(updated.group(1)))
     try:
@@ -148,6 +155,8 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bo
     ours = fleet.get(name)
     if ours is None:
         return Stranger(Standing.FOREIGN if name else Standing.NAMELESS, name)
+    if uri in ours.metadata:
+        return _logged(ours)
     updated_ms = int(document.get("last-updated-ms") or 0)
     unknown = [
         s for s in snapshots_of(document) if int(s["snapshot-id"]) not in ours.snapshot_ids and s.get("manifest-list")
