@@ -83,9 +83,8 @@ class Hold(StrEnum):
     """Which files a holder keeps, of those its manifests name."""
 
     ALL = "all"  # every entry that the format counts
-    ADDED = "added"  # added entries: what later snapshots build upon the first
+    ADDED = "added"  # added entries: what changelogs hold
     NET = "net"  # entries added more often than deleted: what one snapshot shows
-    NAMES = "names"  # the manifests themselves, which are not opened
 
 
 @dataclass(frozen=True, slots=True)

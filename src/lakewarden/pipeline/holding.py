@@ -37,12 +37,9 @@ def needs(spark: SparkSession, holdings: Holdings, read: ReadTask) -> dict[int, 
 
 
 def _read(spark: SparkSession, holdings: Holdings, read: ReadTask) -> DataFrame:
-    """MARKS with holder, hold and the mark that the holder gives. Manifests of holders that only need their names are not opened."""
+    """MARKS with holder, hold and the mark that the holder gives."""
     manifests = manifests_of(spark, holdings.wanted, read, Cached())
     holders = F.broadcast(local(spark, holdings.rows).withColumnRenamed(c.MARK, "given"))
-    closed = holders.where(F.col("hold") == Hold.NAMES).select(F.col(HOLDER).alias(c.TABLE), F.lit(True).alias("shut"))
-    unopened = F.when(F.col("shut"), c.CONTENT_SIDECAR).otherwise(F.col("content"))
-    manifests = manifests.join(closed, c.TABLE, "left").withColumn("content", unopened.cast("int"))
     marks = manifests.select(*c.MANIFESTS.names).mapInArrow(read_manifests(read), c.ddl(c.MARKS))
     marks = marks.unionByName(local(spark, holdings.wanted.named)).withColumnRenamed(c.TABLE, HOLDER)
     return marks.join(holders, HOLDER)

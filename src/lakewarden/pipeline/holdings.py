@@ -65,9 +65,7 @@ def needs_of(state: TableState, homes: Mapping[str, str], read: ReadTask) -> Nee
     holds = np.array(holdings.rows["hold"].to_pylist(), object)
     lists = pa.Table.from_batches(read_lists(read)(iter(holdings.wanted.lists.to_batches())), schema=c.MANIFESTS)
     damaged, manifests = _parted(pa.concat_tables([lists, holdings.wanted.manifests]), "path")
-    closed = holds[manifests[c.TABLE].to_numpy()] == Hold.NAMES
-    opened = manifests.filter(pa.array(~closed.astype(bool)))
-    marks = pa.Table.from_batches(read_manifests(read)(iter(opened.to_batches())), schema=c.MARKS)
+    marks = pa.Table.from_batches(read_manifests(read)(iter(manifests.to_batches())), schema=c.MARKS)
     worse, marks = _parted(marks, c.KEY)
     deleted = pc.not_equal(pc.bit_wise_and(marks[c.MARK], c.MARK_DELETED), 0).to_numpy()
     hold = holds[marks[c.TABLE].to_numpy()]

@@ -78,9 +78,8 @@ def settle(spark: SparkSession, holdings: Holdings, read: ReadTask) -> Settled |
     read = replace(read, cache=None)
     named, notes = _manifests(spark, holdings, read)
     holds = np.array(holdings.rows["hold"].to_pylist(), object)
-    shut = (holds[named[c.TABLE].to_numpy()] == Hold.NAMES) | (named["content"].to_numpy() == c.CONTENT_SIDECAR)
     # One that any holder must have is certain, whatever another one says of it.
-    opened = named.filter(pa.array(~shut.astype(bool))).sort_by("soft")
+    opened = named.filter(pc.not_equal(named["content"], c.CONTENT_SIDECAR)).sort_by("soft")
     paths = pc.unique(opened["path"])
     numbers = pc.index_in(opened["path"], paths).to_numpy()
     _, firsts = np.unique(numbers, return_index=True)
