@@ -71,7 +71,9 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
 
     if evidence.unknown_metadata:
         parts = [request.directory + part.name for part in evidence.parts]
-        found = refused_roots(strangers_in(rooms, session, parts, fleet.states, now))
+        # By what the tables are now: a writer's commits since they were loaded are not another catalog's.
+        states = [*fleet.states, *load_fleet(rooms, now).states]
+        found = refused_roots(strangers_in(rooms, session, parts, states, now))
         evidence = replace(evidence, root_refusals={**found, **evidence.root_refusals})
 
     progress("write the plan", 3, STAGES)
