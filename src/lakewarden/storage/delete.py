@@ -147,7 +147,10 @@ def _covered(permit: DeletePermit, stores: Stores, uris: Sequence[str]) -> dict[
 
 def _covered_directory(permit: DeletePermit, uri: str, directory: str, likely: str) -> str:
     """The root that a directory lies in. Files come root by root, so that of the one before is asked first."""
-    place = FileUri.parse(directory)
+    try:
+        place = FileUri.parse(directory)
+    except ValueError as error:
+        _refuse(permit, uri, str(error))
     if str(place) != directory or unsafe_key(place.key.removesuffix("/")) is not None:
         _refuse(permit, uri, "not a canonical address")
     for root in (likely, *permit.roots):
