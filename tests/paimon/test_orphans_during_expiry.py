@@ -111,6 +111,20 @@ def test_expiry_by_java_while_ours_is_planned(site: World, job: str, stage: str)
         scene.check()
 
 
+def test_a_table_that_cannot_be_read_any_more_stops_its_own_root_alone(site: World) -> None:
+    made, scenes, planted = site
+    plan = made.plan(ORPHANS)
+    scenes["replaced"].story.write_by_java(some("2024-03-01", 3000))
+    newest = max(scenes["replaced"].location.glob("manifest/manifest-list-*"), key=lambda path: path.stat().st_mtime_ns)
+    newest.write_bytes(newest.read_bytes()[:-20])
+    result = made.apply(plan)
+    assert [entry.code for entry in result.failed] == ["LW-PLAN-005"]
+    assert all(path.exists() for path in planted["replaced"])
+    for name in ("expired", "quiet"):
+        scenes[name].check()
+        assert not any(path.exists() for path in planted[name])
+
+
 @contextmanager
 def busy_writer(scene: Scene) -> Iterator[list[int]]:
     """Java commits and expires as fast as it can, keeping one or two snapshots."""

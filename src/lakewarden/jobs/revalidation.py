@@ -116,9 +116,12 @@ class Revalidation:
             last = self.rooms.ledger.reach.last([name]).get(name)
             touched = [*(claim.prefix for claim in claims_of([state])), *(last.outside_roots if last else ())]
             # It changed after the plan: where it has files now nobody has seen, and it may have taken in one of any root.
-            anywhere = damaged and (last is None or last.metadata_location != state.metadata_location)
+            # Where files are known by name, of any root of its home: a name says nothing outside it.
+            homes = self._homes(state).values()
+            anywhere = damaged and not homes and (last is None or last.metadata_location != state.metadata_location)
             for root in self.plan.roots:
-                if anywhere or name in root.tables or any(_overlap(root.prefix, prefix) for prefix in touched):
+                own = name in root.tables or root.home in homes
+                if anywhere or own or any(_overlap(root.prefix, prefix) for prefix in touched):
                     self.stopped[root.prefix] = reason
         self.covered[name] = pointer.metadata_location
 
