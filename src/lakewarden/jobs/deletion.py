@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.jobs.cold_copies import ColdCopies, ColdTable
 from lakewarden.jobs.cold_recheck import COLD_PLACES
-from lakewarden.jobs.evidence import Evidence, damaged_since, refusals_of
+from lakewarden.jobs.evidence import Evidence, damaged_since, live_by_uuid, refusals_of
 from lakewarden.jobs.fleet import Fleet, load_fleet
 from lakewarden.jobs.needed_again import Comparison
 from lakewarden.jobs.planning import Request, chosen_of, draw_up, planned_root, policies_of, without_strangers
@@ -35,9 +35,6 @@ from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
-
-if TYPE_CHECKING:
-    pass
 
 STAGES = 4
 WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
@@ -257,8 +254,7 @@ def _tables(
 
 def _needed_by_uuid(fleet: Fleet, evidence: Evidence) -> Counter[str]:
     """How many files each table was found to need. One with two names is counted under only one of them."""
-    found: Counter[str] = Counter()
-    for number, state in enumerate(fleet.states):
-        live = evidence.verdicts.get(number, {}).get(Verdict.LIVE, Tally())
-        found[state.uuid] += live.files + evidence.missing.get(number, (0, ""))[0]
+    found = Counter({uuid: live.files for uuid, live in live_by_uuid(fleet, evidence).items()})
+    for number, (count, _) in evidence.missing.items():
+        found[fleet.states[number].uuid] += count
     return found

@@ -164,7 +164,7 @@ def judge_tables(
     A table that two brakes stop is under both, so that lifting one does not lift the other unseen.
     """
     refusals = refusals_of(fleet, evidence, last)
-    twins = _live_by_uuid(fleet, evidence)
+    twins = live_by_uuid(fleet, evidence)
     tables = []
     stopped: dict[str, list[str]] = {}
     for number, state in enumerate(fleet.states):
@@ -248,7 +248,7 @@ def damaged_since(fleet: Fleet, evidence: Evidence, last: Mapping[str, Reach]) -
     return None
 
 
-def _live_by_uuid(fleet: Fleet, evidence: Evidence) -> dict[str, Tally]:
+def live_by_uuid(fleet: Fleet, evidence: Evidence) -> dict[str, Tally]:
     """Live files by table. One that two catalogs know under two names is counted under only one of them."""
     found: dict[str, Tally] = {}
     for number, state in enumerate(fleet.states):

@@ -56,8 +56,7 @@ class Expiring(TableRun):
 
     def run(self) -> RunResult:
         """Every table, side by side; one that cannot be expired does not stop the others."""
-        tables = [table for table in self.tables() if table.identifier not in self._expired]
-        tables = self.starts(tables)
+        tables = self.starts([table for table in self.tables() if table.identifier not in self._expired])
         self._settle_open_batches()
         # What a run before released and went on with may have been deleted since: it is not entered again, and what is
         # still there begins to wait anew.

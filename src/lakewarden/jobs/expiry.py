@@ -23,7 +23,7 @@ from lakewarden.jobs.planning import (
 )
 from lakewarden.jobs.restored_state import check_not_restored
 from lakewarden.jobs.rooms import Rooms
-from lakewarden.jobs.second_look import refused_roots, strangers_in
+from lakewarden.jobs.second_look import moved_since, refused_roots, strangers_in
 from lakewarden.jobs.sweeping import part_task_of, read_task, release_rules, shards_of, spark_failure
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, UnsupportedTableError
@@ -72,7 +72,7 @@ def plan(rooms: Rooms, request: Request, progress: Progress) -> PlanResult:
     if evidence.unknown_metadata:
         parts = [request.directory + part.name for part in evidence.parts]
         # By what the tables are now: a writer's commits since they were loaded are not another catalog's.
-        states = [*fleet.states, *load_fleet(rooms, now).states]
+        states = [*fleet.states, *moved_since(rooms, fleet, now)]
         found = refused_roots(strangers_in(rooms, session, parts, states, now))
         evidence = replace(evidence, root_refusals={**found, **evidence.root_refusals})
 

@@ -41,24 +41,30 @@ class TableHands:
     @property
     def announced(self) -> frozenset[int] | None:
         """What this run's archive of the table names, which is entered before the commit."""
-        earlier = [one.snapshots for one in self.rooms.ledger.archives.of(self.uuid) if one.run_id == self.run_id]
-        return frozenset().union(*earlier) if earlier else None
+        return frozenset(found.snapshots) if (found := self._archived()) else None
 
     def archive(self, document: bytes, snapshots: Sequence[int]) -> None:
         """Keep the table's metadata in the state location, before anything of it goes."""
         self.check_leases()
         check_frozen(self.rooms, "no further table was expired")
-        archives = self.rooms.ledger.archives
-        if earlier := next((one for one in archives.of(self.uuid) if one.run_id == self.run_id), None):
+        if (found := self._archived()) is not None:
             # The document of the first attempt holds whatever a later one takes.
-            archives.add(replace(earlier, snapshots=tuple(sorted({*earlier.snapshots, *snapshots}))))
-            return self.changing.set()
+            found = replace(found, snapshots=tuple(sorted({*found.snapshots, *snapshots})))
+        else:
+            found = self._kept(document, snapshots)
+        self.rooms.ledger.archives.add(found)
+        self.changing.set()
+
+    def _archived(self) -> Archive | None:
+        """What this run has kept of the table, by an earlier attempt or before a crash."""
+        return next((one for one in self.rooms.ledger.archives.of(self.uuid) if one.run_id == self.run_id), None)
+
+    def _kept(self, document: bytes, snapshots: Sequence[int]) -> Archive:
         uri = f"{self.rooms.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
         packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, compresslevel=6, mtime=0)
         self.rooms.stores.put(uri, packed)
         digest = hashlib.sha256(packed).hexdigest()
-        archives.add(Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now))
-        self.changing.set()
+        return Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now)
 
     def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
         """Remove metadata files of expired snapshots: announced, through the one door, recorded."""

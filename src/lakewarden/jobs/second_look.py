@@ -80,10 +80,8 @@ def _look(rooms: Rooms, sweep: Sweep, evidence: Evidence, before: Fleet) -> tupl
 
 def _moved(rooms: Rooms, sweep: Sweep, before: Fleet) -> tuple[dict[int, TableState], Fleet]:
     """Tables whose metadata is another one now, or that are new, under their numbers; new ones come last."""
-    now = pointers_of(rooms.catalogs)
     known = before.pointers
-    changed = [found for name, found in now.items() if known.get(name) != found[1].metadata_location]
-    states = {state.identifier: state for state in load_states(changed, sweep.now - _longest_grace(sweep))}
+    states = {state.identifier: state for state in moved_since(rooms, before, sweep.now - _longest_grace(sweep))}
     fresh = [states.get(state.identifier, state) for state in before.states]
     new = [state for name, state in states.items() if name not in known]
     homes = {state.identifier: home for state in new if (home := own_home(rooms, state))}
@@ -91,6 +89,13 @@ def _moved(rooms: Rooms, sweep: Sweep, before: Fleet) -> tuple[dict[int, TableSt
     numbers = {state.identifier: number for number, state in enumerate(fresh)}
     fleet = replace(before, states=tuple(fresh), homes={**homes, **before.homes})
     return {numbers[name]: state for name, state in states.items()}, fleet
+
+
+def moved_since(rooms: Rooms, before: Fleet, since: datetime) -> list[TableState]:
+    """Tables whose metadata is another one now than in the fleet, or that are new, read with what was current `since`."""
+    known = before.pointers
+    now = pointers_of(rooms.catalogs)
+    return load_states([found for name, found in now.items() if known.get(name) != found[1].metadata_location], since)
 
 
 def _longest_grace(sweep: Sweep) -> timedelta:
