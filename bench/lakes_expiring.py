@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -86,6 +87,8 @@ class ExpiringLake:
         subprocess.run(["cp", "-al", str(self.base / "saved"), str(self.directory)], check=True)
         with sqlite3.connect(self.base / "saved.db") as saved, sqlite3.connect(self.database) as live:
             saved.backup(live)
+        # The hundred thousand links are on disk before a clock runs: whoever asks for a durable write first would pay.
+        os.sync()
 
 
 def expiring_lake(spark: SparkSession, scratch: Path, kind: str, shrink: int = 1) -> ExpiringLake:

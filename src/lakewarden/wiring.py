@@ -129,7 +129,8 @@ class Wiring:
             conf = self._settings.spark.conf_strings
             if packages and not {"spark.jars", "spark.jars.packages"} & conf.keys():
                 conf = {**conf, "spark.jars.packages": ",".join(packages)}
-            return spark_session(self._settings.spark.master, conf, f"lakewarden {self._settings.worker.id}")
+            formats = {_format(section.format).__name__ for section in self._settings.catalogs.values()}
+            return spark_session(self._settings.spark.master, conf, f"lakewarden {self._settings.worker.id}", formats)
 
         with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
         future = with_thread.submit(start)

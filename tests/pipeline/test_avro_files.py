@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import resource
 import signal
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -173,7 +174,8 @@ def test_a_flipped_byte_never_gives_fewer_rows_without_an_error(codec: str, monk
         assert not renamed
 
 
-def test_a_file_whose_frames_lie_about_their_rows_is_refused() -> None:
+def test_a_file_whose_frames_lie_about_their_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "BASE_SECONDS", 3.0)
     whole = open_container(avro(some(4)))
     rows, errors = rows_of([b"".join(merge([Container(whole.schema, told, whole.body)])) for told in (3, 4, 9)])
     assert set(rows) == {1}
@@ -211,6 +213,63 @@ def test_after_a_kill_the_next_file_is_decoded_by_a_new_child(monkeypatch: pytes
     rows, errors = rows_of([avro(some(2))])
     assert not errors
     assert rows[0] == flat(some(2))
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Callable[[str], Path]:
+    """A process that decodes and ends as a Spark worker does, without cleaning up; it tells its scratch directory."""
+
+    def run(start: str) -> Path:
+        (tmp_path / "file.avro").write_bytes(avro(some(3)))
+        script = f"""
+import os, sys
+from lakewarden.pipeline.avro import decode
+decode._decoder().{start}()
+found, _, errors = decode.decode_files([open("file.avro", "rb").read()], lambda names: {COLUMNS})
+assert not errors, errors
+print(decode._decoder()._scratch.name, found[0].table.num_rows, flush=True)
+os._exit(0)
+"""
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        scratch, rows = done.stdout.split()
+        assert rows == "3"
+        return Path(scratch)
+
+    return run
+
+
+def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
+
+
+@pytest.mark.parametrize("start", ["start", "fork"])
+def test_a_worker_that_ends_leaves_nothing_in_shared_memory(worker: Callable[[str], Path], start: str) -> None:
+    scratch = worker(start)
+    assert until(lambda: not scratch.exists())
+
+
+@pytest.mark.parametrize("start", ["start", "fork"])
+def test_a_decoder_that_hangs_ends_although_nobody_waits_for_it(tmp_path: Path, start: str) -> None:
+    """It opens a pipe that nobody writes to, as a damaged block makes it read for ever, and its worker is killed."""
+    os.mkfifo(tmp_path / "in.avro")
+    script = f"""
+import json, os
+from lakewarden.pipeline.avro import decode
+decoder = decode._decoder()
+decoder.{start}()
+asked = {{"source": "in.avro", "target": "out.arrow", "columns": {{}}, "seconds": 0.5}}
+print(decoder._child.pid, flush=True)
+decoder._child.stdin.write(json.dumps(asked) + "\\n")
+decoder._child.stdin.flush()
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    pid = int(done.stdout)
+    assert until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_nested_field_names_are_found() -> None:

@@ -10,7 +10,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from lakewarden.pipeline.daemon import read_archives_once
+from lakewarden.pipeline.daemon import import_ahead, read_archives_once
+from lakewarden.pipeline.session import MODULES
 
 
 @pytest.fixture
@@ -42,3 +43,19 @@ def test_without_it_every_task_reads_the_archive(archive: str) -> None:
     importlib.invalidate_caches()
     sys.path_importer_cache[archive].find_spec("archived_after")
     assert zipimport._zip_directory_cache[archive] is not contents
+
+
+def test_a_jar_of_the_session_is_never_looked_into(archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = archive.replace("modules.zip", "runtime.jar")
+    Path(archive).rename(jar)
+    monkeypatch.syspath_prepend(jar)
+    read_archives_once()
+    with pytest.raises(ImportError):
+        importlib.import_module("archived_after")
+    assert jar not in zipimport._zip_directory_cache
+
+
+def test_what_tasks_name_is_imported_before_a_worker_is_forked(archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MODULES, "nothing_of_that_name,archived_after")
+    import_ahead()
+    assert sys.modules["archived_after"].word == "after"

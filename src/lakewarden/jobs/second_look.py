@@ -141,7 +141,7 @@ def strangers_in(
     formats = {state.identifier: state.format for state in states}
     try:
         rows = strangers.unknown_metadata(spark_sweep.stored(spark, parts, c.PLAN_ROWS, read_task(rooms)))
-        recognise = partial(_recognise, recognisers, formats, rooms.stores)
+        recognise = partial(strangers.recognise, recognisers, formats, rooms.stores)
         found = strangers.findings(rows, recognise)
         # The state that was current at the cut-off, where the log has dropped it already.
         return [
@@ -149,13 +149,6 @@ def strangers_in(
         ]
     except Exception as error:
         raise spark_failure(error) from error
-
-
-def _recognise(
-    recognisers: Mapping[str, Any], formats: Mapping[str, str], stores: Any, uri: str, table: str, whole: bool = False
-) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = recognisers[formats[table]](uri, table, stores, whole)
-    return found
 
 
 def _refusal(row: Mapping[str, Any]) -> Refusal:

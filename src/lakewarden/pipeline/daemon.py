@@ -5,8 +5,11 @@ Without it every worker of a cold start imports Arrow, pandas and the stores for
 
 from __future__ import annotations
 
+import os
 import sys
-from zipimport import zipimporter
+from contextlib import suppress
+from importlib import import_module
+from zipimport import ZipImportError, zipimporter
 
 from pyspark.daemon import manager
 
@@ -16,6 +19,11 @@ import lakewarden.pipeline.probe
 import lakewarden.pipeline.reading
 import lakewarden.pipeline.settling
 import lakewarden.pipeline.strangers  # noqa: F401
+from lakewarden.pipeline.avro.decode import fork_decoder
+from lakewarden.pipeline.session import MODULES
+
+# What Arrow and the decoder load when they are first used.
+LATE = ("lakewarden.pipeline.avro.child", "pyarrow.acero", "pyarrow.dataset")
 
 
 class Archive(zipimporter):
@@ -23,7 +31,13 @@ class Archive(zipimporter):
 
     Spark has Python forget before every task what it knows of the places on its path, its own archive and the jars of
     the session among them. Reading them all again takes 0.3 s of every task, and an archive in use does not change.
+    A jar holds no Python of ours: it is never looked into.
     """
+
+    def __init__(self, path: str) -> None:
+        if path.endswith(".jar"):
+            raise ZipImportError(f"no modules in {path}", path=path)
+        super().__init__(path)
 
     def invalidate_caches(self) -> None:
         """Nothing to forget."""
@@ -36,6 +50,15 @@ def read_archives_once() -> None:
         del sys.path_importer_cache[path]
 
 
+def import_ahead() -> None:
+    """What tasks will import. A module that is not there is for the task to complain of that needs it."""
+    for name in (*LATE, *filter(None, os.environ.get(MODULES, "").split(","))):
+        with suppress(ImportError):
+            import_module(name)
+
+
 if __name__ == "__main__":
     read_archives_once()
+    import_ahead()
+    os.register_at_fork(after_in_child=fork_decoder)
     manager()  # type: ignore[no-untyped-call]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +19,8 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
 __all__ = ["DataFrame", "SparkSession", "spark_session"]
 
+# In the workers' environment: the modules that tasks name, such as the formats', which this room does not know.
+MODULES = "LAKEWARDEN_MODULES"
 LOOPBACK = "127.0.0.1"
 # A socket's address has 108 characters at most, of which Spark takes 42 for its name.
 LONGEST_SOCKET_DIRECTORY = 64
@@ -43,8 +45,11 @@ DEFAULTS = {
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 
 
-def spark_session(master: str, conf: Mapping[str, str], app: str) -> SparkSession:
-    """The session of this process. Raises JavaMissingError or SparkFailedError."""
+def spark_session(master: str, conf: Mapping[str, str], app: str, modules: Iterable[str] = ()) -> SparkSession:
+    """The session of this process, its workers forked with these modules imported.
+
+    Raises JavaMissingError or SparkFailedError.
+    """
     use_java()
     # Workers must run in this very environment, where the stores and the decoder are installed.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -63,6 +68,7 @@ def spark_session(master: str, conf: Mapping[str, str], app: str) -> SparkSessio
     if local:
         # A session that somebody else started may name another Python.
         session.sparkContext.pythonExec = sys.executable
+    session.sparkContext.environment[MODULES] = ",".join(sorted(modules))
     if "spark.sql.shuffle.partitions" not in conf:
         # Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
         session.conf.set("spark.sql.shuffle.partitions", str(max(2, 2 * session.sparkContext.defaultParallelism)))

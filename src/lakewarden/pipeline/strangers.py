@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +18,14 @@ from lakewarden.pipeline.verdicts import METADATA_JSON
 Recognise = Callable[[str, str], dict[str, Any] | None]
 FINDINGS = pa.schema([("uri", pa.string()), ("table", pa.string()), (c.ROOT, pa.int32()), ("finding", pa.string())])
 OPEN_AT_ONCE = 16
+
+
+def recognise(
+    recognisers: Mapping[str, Any], formats: Mapping[str, str], stores: Any, uri: str, table: str, whole: bool = False
+) -> dict[str, Any] | None:
+    """What the table's format says of a metadata file that no table names."""
+    found: dict[str, Any] | None = recognisers[formats[table]](uri, table, stores, whole)
+    return found
 
 
 def unknown_metadata(rows: DataFrame) -> DataFrame:

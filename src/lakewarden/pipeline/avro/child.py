@@ -1,17 +1,21 @@
 """The process that decodes: it can be killed when a damaged file makes the decoder hang.
 
-Reads one request a line: {"source", "target", "columns": {name: dotted field}}; writes the columns as an
+Reads one request a line: {"source", "target", "columns": {name: dotted field}, "seconds"}; writes the columns as an
 Arrow file and answers with one line: {"rows": n}; {"error": text} for a file that
 it cannot decode, {"trouble": text} where the machine failed and the file may be whole.
+When nobody can ask any more it removes the directory of these files: a Spark worker ends without cleaning up.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
+import signal
 import sys
 from functools import reduce
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext, col
@@ -34,18 +38,27 @@ def _field(path: str) -> Any:
     return reduce(lambda expression, name: expression[name], rest, col(f'"{first}"'))
 
 
-def main() -> None:
-    for line in sys.stdin:
+def serve(requests: TextIO, answers: TextIO, scratch: str) -> None:
+    """Answer until whoever asks is gone, out of reach of signals to its group: they would leave the files behind."""
+    os.setsid()
+    for line in requests:
         request = json.loads(line)
-        try:
-            answer: dict[str, Any] = {"rows": decode(request["source"], request["target"], request["columns"])}
-        except OSError as error:
-            answer = {"trouble": f"{type(error).__name__}: {error}"[:500]}
-        except BaseException as error:
-            answer = {"error": f"{type(error).__name__}: {error}"[:500]}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+        # Kills a decoder that hangs, should whoever waits for it be gone by then.
+        signal.alarm(math.ceil(request["seconds"]) + 1)
+        answers.write(json.dumps(_answer(request)) + "\n")
+        answers.flush()
+        signal.alarm(0)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"rows": decode(request["source"], request["target"], request["columns"])}
+    except OSError as error:
+        return {"trouble": f"{type(error).__name__}: {error}"[:500]}
+    except BaseException as error:
+        return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 
 if __name__ == "__main__":
-    main()
+    serve(sys.stdin, sys.stdout, sys.argv[1])
