@@ -217,17 +217,19 @@ def test_after_a_kill_the_next_file_is_decoded_by_a_new_child(monkeypatch: pytes
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Callable[[str], Path]:
-    """A process that decodes and ends as a Spark worker does, without cleaning up; it tells its scratch directory."""
+    """A process that decodes and ends as a Spark worker does, without cleaning up, while a service manager ends them all;
+    it tells its scratch directory."""
 
     def run(start: str) -> Path:
         (tmp_path / "file.avro").write_bytes(avro(some(3)))
         script = f"""
-import os, sys
+import os, signal
 from lakewarden.pipeline.avro import decode
 decode._decoder().{start}()
 found, _, errors = decode.decode_files([open("file.avro", "rb").read()], lambda names: {COLUMNS})
 assert not errors, errors
 print(decode._decoder()._scratch.name, found[0].table.num_rows, flush=True)
+os.kill(decode._decoder()._child.pid, signal.SIGTERM)
 os._exit(0)
 """
         done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -39,8 +39,10 @@ def _field(path: str) -> Any:
 
 
 def serve(requests: TextIO, answers: TextIO, scratch: str) -> None:
-    """Answer until whoever asks is gone, out of reach of signals to its group: they would leave the files behind."""
+    """Answer until whoever asks is gone, whatever ended it: signals to both would leave the files behind."""
     os.setsid()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     for line in requests:
         request = json.loads(line)
         # Kills a decoder that hangs, should whoever waits for it be gone by then.
