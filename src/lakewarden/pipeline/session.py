@@ -20,7 +20,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 __all__ = ["DataFrame", "SparkSession", "spark_session"]
 
 # In the workers' environment: the modules that tasks name, such as the formats', which this room does not know.
-MODULES = "LAKEWARDEN_MODULES"
+MODULES = "LW_WORKER_MODULES"
 LOOPBACK = "127.0.0.1"
 # A socket's address has 108 characters at most, of which Spark takes 42 for its name.
 LONGEST_SOCKET_DIRECTORY = 64
