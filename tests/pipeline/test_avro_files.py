@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import resource
 import signal
 import subprocess
@@ -257,13 +256,14 @@ def test_a_worker_that_ends_leaves_nothing_in_shared_memory(worker: Callable[[st
 @pytest.mark.parametrize("start", ["start", "fork"])
 def test_a_decoder_that_hangs_ends_although_nobody_waits_for_it(tmp_path: Path, start: str) -> None:
     """It opens a pipe that nobody writes to, as a damaged block makes it read for ever, and its worker is killed."""
-    os.mkfifo(tmp_path / "in.avro")
     script = f"""
 import json, os
 from lakewarden.pipeline.avro import decode
+decode.SHARED_MEMORY = os.getcwd()
 decoder = decode._decoder()
 decoder.{start}()
-asked = {{"source": "in.avro", "target": "out.arrow", "columns": {{}}, "seconds": 0.5}}
+os.mkfifo(decoder._scratch.name + "/in.avro")
+asked = {{"columns": {{}}, "seconds": 0.5}}
 print(decoder._child.pid, flush=True)
 decoder._child.stdin.write(json.dumps(asked) + "\\n")
 decoder._child.stdin.flush()

@@ -17,7 +17,10 @@ REMOVERS = {
 
 # File -> call -> why it cannot remove a file that a table could own.
 ALLOWED = {
-    "storage/scratch.py": {"os.unlink": "only names that match the worker's own temporary and record patterns"},
+    "storage/scratch.py": {
+        "os.unlink": "only names that match the worker's own temporary, record and decoder patterns",
+        "os.rmdir": "only a decoder's directory, and only when it is empty",
+    },
     "storage/quarantine.py": {"delete": "calls the door itself"},
     "ledger/migrations/versions/r0003_journal.py": {
         "op.drop_table": "SQL on the state database, and only while its journal is empty"

@@ -1,4 +1,4 @@
-"""The worker's own scratch names: temporary files and register records, never a listed file.
+"""The worker's own scratch names: temporary files, decoded ones and register records, never a listed file.
 
 Removal here is outside the one door because nothing a table could own can match: each function checks
 the exact name pattern that only this room writes, and refuses everything else.
@@ -12,6 +12,8 @@ import re
 import secrets
 
 REGISTER_SUFFIX = ".register"
+DECODER_PREFIX = "lakewarden-avro-"
+TO_DECODE, DECODED, UNFINISHED = "in.avro", "out.arrow", "out.arrow.new"
 _TEMPORARY = re.compile(r"^\.lakewarden-[0-9a-f]{16}\.tmp$")
 _RECORD = re.compile(r"^(\d{20}|boundary-\d{20})$")
 
@@ -39,3 +41,14 @@ def drop_record(directory: str, name: str) -> None:
         raise ValueError(f"not a register record of ours: {directory!r} {name!r}")
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(directory, name))
+
+
+def drop_decoder_directory(directory: str) -> None:
+    """Remove a decoder's directory with the files it works on. One that cannot go holds memory, and harms nothing else."""
+    if not os.path.basename(directory).startswith(DECODER_PREFIX):
+        raise ValueError(f"not a decoder's directory: {directory!r}")
+    for name in (TO_DECODE, DECODED, UNFINISHED):
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(directory, name))
+    with contextlib.suppress(OSError):
+        os.rmdir(directory)

@@ -1,6 +1,6 @@
 """The process that decodes: it can be killed when a damaged file makes the decoder hang.
 
-Reads one request a line: {"source", "target", "columns": {name: dotted field}, "seconds"}; writes the columns as an
+Reads one request a line: {"columns": {name: dotted field}, "seconds"}; writes the columns as an
 Arrow file and answers with one line: {"rows": n}; {"error": text} for a file that
 it cannot decode, {"trouble": text} where the machine failed and the file may be whole.
 When nobody can ask any more it removes the directory of these files: a Spark worker ends without cleaning up.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import signal
 import sys
 from functools import reduce
@@ -20,16 +19,19 @@ from typing import Any, TextIO
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext, col
 
+from lakewarden.storage.scratch import DECODED, TO_DECODE, UNFINISHED, drop_decoder_directory
 
-def decode(source: str, target: str, columns: dict[str, str]) -> int:
-    """Read the named fields of an Avro file, rows in file order, into an Arrow file."""
+
+def decode(scratch: str, columns: dict[str, str]) -> int:
+    """Read the named fields of the Avro file there, rows in file order, into an Arrow file beside it."""
+    source, target, unfinished = (os.path.join(scratch, name) for name in (TO_DECODE, DECODED, UNFINISHED))
     context = SessionContext(SessionConfig().with_target_partitions(1))
     wanted = [_field(path).alias(name) for name, path in columns.items()]
     table = context.read_avro(source).select(*wanted).to_arrow_table()
-    with pa.OSFile(f"{target}.new", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with pa.OSFile(unfinished, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     # Never written over: the answer before may still be mapped by the one who asked.
-    os.replace(f"{target}.new", target)
+    os.replace(unfinished, target)
     return int(table.num_rows)
 
 
@@ -47,15 +49,15 @@ def serve(requests: TextIO, answers: TextIO, scratch: str) -> None:
         request = json.loads(line)
         # Kills a decoder that hangs, should whoever waits for it be gone by then.
         signal.alarm(math.ceil(request["seconds"]) + 1)
-        answers.write(json.dumps(_answer(request)) + "\n")
+        answers.write(json.dumps(_answer(scratch, request)) + "\n")
         answers.flush()
         signal.alarm(0)
-    shutil.rmtree(scratch, ignore_errors=True)
+    drop_decoder_directory(scratch)
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
+def _answer(scratch: str, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        return {"rows": decode(request["source"], request["target"], request["columns"])}
+        return {"rows": decode(scratch, request["columns"])}
     except OSError as error:
         return {"trouble": f"{type(error).__name__}: {error}"[:500]}
     except BaseException as error:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, StoreUnavailableError
 from lakewarden.pipeline.avro.container import Container, merge, open_container
+from lakewarden.storage.scratch import DECODED, DECODER_PREFIX, TO_DECODE
 
 Columns = Callable[[Iterable[str]], Mapping[str, str]]
 
@@ -178,26 +179,23 @@ class Decoder:
 
     def __init__(self) -> None:
         self._scratch = tempfile.TemporaryDirectory(
-            prefix="lakewarden-avro-", dir=SHARED_MEMORY if _roomy(SHARED_MEMORY) else None
+            prefix=DECODER_PREFIX, dir=SHARED_MEMORY if _roomy(SHARED_MEMORY) else None
         )
         self._child: subprocess.Popen[str] | Forked | None = None
 
     def decode(self, containers: Sequence[Container], columns: Mapping[str, str]) -> pa.Table:
         """The rows of files of one schema. Raises IncompleteManifestError on damage or when time runs out."""
-        source = os.path.join(self._scratch.name, "in.avro")
-        target = os.path.join(self._scratch.name, "out.arrow")
-        with open(source, "wb") as file:
+        with open(os.path.join(self._scratch.name, TO_DECODE), "wb") as file:
             file.writelines(merge(containers))
             size = file.tell()
         seconds = BASE_SECONDS + SECONDS_PER_MB * size / (1 << 20)
-        request = {"source": source, "target": target, "columns": dict(columns), "seconds": seconds}
-        answer = self._ask(request, seconds)
+        answer = self._ask({"columns": dict(columns), "seconds": seconds}, seconds)
         if "trouble" in answer:
             raise StoreUnavailableError(f"{self._scratch.name} cannot hold what was decoded ({answer['trouble']})")
         if "error" in answer:
             raise IncompleteManifestError(f"the decoder refused it ({answer['error']})")
         # Mapped, not copied: the next answer is another file under this name.
-        with pa.memory_map(target) as file:
+        with pa.memory_map(os.path.join(self._scratch.name, DECODED)) as file:
             return pa.ipc.open_file(file).read_all()
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
