@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lakewarden.jobs.aliases import aliased
 from lakewarden.jobs.ownership import foreign_owner, owner_record
 from lakewarden.jobs.rooms import Rooms
 from lakewarden.ledger.reach import Reach
@@ -98,6 +99,7 @@ def _refused_roots(rooms: Rooms, roots: list[Root], states: list[TableState]) ->
     forked = _forks(states)
     touching = _unread_touchers(states, rooms.ledger.reach.last([s.identifier for s in states if s.refusal]))
     owners = _foreign_owners(rooms, roots)
+    linked = aliased([*(root.prefix for root in roots), FileUri.parse(rooms.state).as_prefix()], states)
     for root in roots:
         tables = [by_name[name] for name in root.tables]
         reason = (
@@ -110,6 +112,7 @@ def _refused_roots(rooms: Rooms, roots: list[Root], states: list[TableState]) ->
                 None,
             )
             or owners.get(root.prefix)
+            or linked.get(root.prefix)
         )
         yield replace(root, refusal=reason)
 
