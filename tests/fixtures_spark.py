@@ -50,6 +50,7 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
     from pyspark.sql import SparkSession
 
     from lakewarden.pipeline.java import use_java
+    from lakewarden.pipeline.session import quick_workers
 
     use_java()
     # Workers must find Lakewarden, so they are this very Python.
@@ -75,7 +76,7 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "spill"))
     )
-    for key, value in (conf or {}).items():
+    for key, value in {**quick_workers(), **(conf or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

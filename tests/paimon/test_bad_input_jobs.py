@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,3 +217,26 @@ def test_places_that_do_not_exist_yet(library: Library, tmp_path: Path) -> None:
         assert plan.orphans() == planted
         assert site.apply(plan).status == "done"
         assert site.run(EXPIRY).changed == {"snapshots": 5}
+
+
+def test_a_directory_that_a_table_wrote_to_before_its_options_changed(library: Library, tmp_path: Path) -> None:
+    """Another table writes there still, and must not take the first one's files for its own orphans."""
+    with Site(tmp_path) as site:
+        history = library.copy_of("external_paths", site.warehouse())
+        first = json.loads((history.location / "schema" / "schema-0").read_text())
+        options = {key: value for key, value in first["options"].items() if "external" not in key}
+        (history.location / "schema" / "schema-1").write_text(json.dumps({**first, "id": 1, "options": options}))
+        neighbour = library.copy_of("plain_appends", site.warehouse())
+        outside = ",".join(f"file://{path}" for path in history.external)
+        option("data-file.external-paths", outside)(neighbour)
+        for one in (history, neighbour):
+            age(one)
+        left = next(path for path in history.external if path.exists()) / "bucket-0" / f"data-{uuid.uuid4()}-0.parquet"
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"x" * 64)
+        os.utime(left, (0, 0))
+        plan = site.plan(ORPHANS)
+        assert plan.refusal(name_of(history)) is plan.refusal(name_of(neighbour)) is None
+        assert plan.orphans() == {left}
+        assert site.apply(plan).status == "done"
+        assert all_refs(history.location, rows_by_pypaimon) == dict(history.refs)

@@ -125,6 +125,18 @@ def test_a_table_that_cannot_be_read_any_more_stops_its_own_root_alone(site: Wor
         assert not any(path.exists() for path in planted[name])
 
 
+def test_a_new_table_that_cannot_be_read_stops_every_root(site: World, library: Library) -> None:
+    """Nobody knows where else it writes to."""
+    made, scenes, planted = site
+    plan = made.plan(ORPHANS)
+    late = library.copy_of("plain_appends", made.warehouse("quiet"))
+    (late.location / "schema" / "schema-0").write_text("{")
+    result = made.apply(plan)
+    assert {entry.code for entry in result.failed} == {"LW-PLAN-005"}
+    assert len(result.failed) == len(scenes)
+    assert all(path.exists() for paths in planted.values() for path in paths)
+
+
 @contextmanager
 def busy_writer(scene: Scene) -> Iterator[list[int]]:
     """Java commits and expires as fast as it can, keeping one or two snapshots."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import resource
 import signal
 import subprocess
@@ -186,7 +187,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A decoder that takes its request and never answers, as a damaged block has made a real one do."""
     script = tmp_path / "stuck"
     script.write_text(
-        f"#!{sys.executable}\nimport os, sys, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
+        f"#!{sys.executable}\nimport os, sys, time\nopen({str(tmp_path / 'pid')!r}, 'a').write(str(os.getpid()) + ' ')\n"
         "sys.stdin.readline()\ntime.sleep(600)\n"
     )
     script.chmod(0o755)
@@ -204,7 +205,28 @@ def test_a_decoder_that_hangs_is_killed_and_its_file_refused(stuck: Path) -> Non
     assert not decoded
     assert "no answer" in str(errors[0])
     assert time.monotonic() - began < 10
-    assert not psutil.pid_exists(int(stuck.read_text()))
+    assert not psutil.pid_exists(int(stuck.read_text().split()[0]))
+    following = decode._decoder()._child
+    assert following is not None, "nobody would remove the directory"
+    assert following.poll() is None
+
+
+def test_a_decoder_that_is_killed_says_nothing_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for its memory, by a machine that has too little."""
+    asked: list[int] = []
+    answered = decode._answered
+
+    def killed_once(child: Any, request: str, seconds: float) -> str | None:
+        if not asked:
+            child.kill()
+        asked.append(child.pid)
+        return answered(child, request, seconds)
+
+    monkeypatch.setattr(decode, "_answered", killed_once)
+    rows, errors = rows_of([avro(some(2))])
+    assert not errors
+    assert rows[0] == flat(some(2))
+    assert len(set(asked)) == 2
 
 
 def test_after_a_kill_the_next_file_is_decoded_by_a_new_child(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,25 +275,55 @@ def test_a_worker_that_ends_leaves_nothing_in_shared_memory(worker: Callable[[st
     assert until(lambda: not scratch.exists())
 
 
-@pytest.mark.parametrize("start", ["start", "fork"])
-def test_a_decoder_that_hangs_ends_although_nobody_waits_for_it(tmp_path: Path, start: str) -> None:
-    """It opens a pipe that nobody writes to, as a damaged block makes it read for ever, and its worker is killed."""
-    script = f"""
-import json, os
+@pytest.fixture
+def abandoned(tmp_path: Path) -> Callable[[str, str, float], tuple[int, Path]]:
+    """A decoder that was asked, and whose worker is gone. Its process and its scratch directory."""
+
+    def run(start: str, meanwhile: str, seconds: float) -> tuple[int, Path]:
+        script = f"""
+import json, os, signal
 from lakewarden.pipeline.avro import decode
 decode.SHARED_MEMORY = os.getcwd()
 decoder = decode._decoder()
 decoder.{start}()
-os.mkfifo(decoder._scratch.name + "/in.avro")
-asked = {{"columns": {{}}, "seconds": 0.5}}
-print(decoder._child.pid, flush=True)
-decoder._child.stdin.write(json.dumps(asked) + "\\n")
-decoder._child.stdin.flush()
+child, scratch = decoder._child, decoder._scratch.name
+request = json.dumps({{"columns": {{}}, "seconds": {seconds}}})
+{meanwhile}
+print(child.pid, scratch, flush=True)
+child.stdin.write(request + "\\n")
+child.stdin.flush()
 os._exit(0)
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    pid = int(done.stdout)
-    assert until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        pid, scratch = done.stdout.split()
+        return int(pid), Path(scratch)
+
+    return run
+
+
+def ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("start", ["start", "fork"])
+def test_a_decoder_that_hangs_ends_although_nobody_waits_for_it(
+    abandoned: Callable[[str, str, float], tuple[int, Path]], start: str
+) -> None:
+    """It opens a pipe that nobody writes to, as a damaged block makes it read for ever."""
+    pid, _ = abandoned(start, "os.mkfifo(scratch + '/in.avro')", 0.5)
+    assert until(lambda: ended(pid))
+
+
+@pytest.mark.parametrize("start", ["start", "fork"])
+def test_a_decoder_that_nobody_waits_for_cleans_up_when_it_is_done(
+    abandoned: Callable[[str, str, float], tuple[int, Path]], start: str
+) -> None:
+    at_work = "assert decode._answered(child, request, 60)\nos.kill(child.pid, signal.SIGSTOP)"
+    pid, scratch = abandoned(start, at_work, 60)
+    assert scratch.exists()
+    os.kill(pid, signal.SIGCONT)
+    assert until(lambda: ended(pid) and not scratch.exists())
 
 
 def test_nested_field_names_are_found() -> None:

@@ -116,9 +116,10 @@ class Revalidation:
             last = self.rooms.ledger.reach.last([name]).get(name)
             touched = [*(claim.prefix for claim in claims_of([state])), *(last.outside_roots if last else ())]
             # It changed after the plan: where it has files now nobody has seen, and it may have taken in one of any root.
-            # Where files are known by name, of any root of its home: a name says nothing outside it.
+            # One that the plan has read and whose files are known by name has them under the roots of its home.
             homes = self._homes(state).values()
-            anywhere = damaged and not homes and (last is None or last.metadata_location != state.metadata_location)
+            bounded = homes and name in self.plan.pointers
+            anywhere = damaged and not bounded and (last is None or last.metadata_location != state.metadata_location)
             for root in self.plan.roots:
                 own = name in root.tables or root.home in homes
                 if anywhere or own or any(_overlap(root.prefix, prefix) for prefix in touched):
@@ -170,7 +171,9 @@ class Revalidation:
         return None
 
     def _homes(self, state: TableState) -> dict[str, str]:
-        """The home that the plan compared this table's names by, or one of its own."""
+        """The home that the plan compared this table's names by, or one of its own; none where files have addresses."""
+        if not self.rooms.readers[state.format].by_name:
+            return {}
         planned = next((root.home for root in self.plan.roots if state.identifier in root.tables), None)
         home = planned or own_home(self.rooms, state)
         return {state.identifier: home} if home else {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from zipimport import ZipImportError, zipimporter
 
@@ -51,9 +51,12 @@ def read_archives_once() -> None:
 
 
 def import_ahead() -> None:
-    """What tasks will import. A module that is not there is for the task to complain of that needs it."""
+    """What tasks will import. A module that cannot be imported is for the task to complain of that needs it.
+
+    Standard output is Spark's: it reads there where the daemon listens.
+    """
     for name in (*LATE, *filter(None, os.environ.get(MODULES, "").split(","))):
-        with suppress(ImportError):
+        with suppress(Exception), redirect_stdout(sys.stderr):
             import_module(name)
 
 

@@ -25,7 +25,10 @@ LOOPBACK = "127.0.0.1"
 # A socket's address has 108 characters at most, of which Spark takes 42 for its name.
 LONGEST_SOCKET_DIRECTORY = 64
 
+# Python's workers live on from task to task, and begin as copies of a daemon that has imported what they need.
+FORKED = {"spark.python.worker.reuse": "true", "spark.python.daemon.module": "lakewarden.pipeline.daemon"}
 DEFAULTS = {
+    **FORKED,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -35,8 +38,6 @@ DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "lakewarden.pipeline.daemon",
     "spark.sql.parquet.filterPushdown": "true",
 }
 
@@ -68,7 +69,9 @@ def spark_session(master: str, conf: Mapping[str, str], app: str, modules: Itera
     if local:
         # A session that somebody else started may name another Python.
         session.sparkContext.pythonExec = sys.executable
-    session.sparkContext.environment[MODULES] = ",".join(sorted(modules))
+    if ahead := ",".join(sorted(modules)):
+        # Once: workers with another environment are other workers.
+        session.sparkContext.environment.setdefault(MODULES, ahead)
     if "spark.sql.shuffle.partitions" not in conf:
         # Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
         session.conf.set("spark.sql.shuffle.partitions", str(max(2, 2 * session.sparkContext.defaultParallelism)))
@@ -79,16 +82,23 @@ def _local() -> dict[str, str]:
     """What a session within this machine wants on top."""
     archive = f" -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
     flags = flags_for(found_version())
-    sockets = _sockets().name
-    short = len(sockets) <= LONGEST_SOCKET_DIRECTORY
     return {
-        # Over the loopback every task waits 40 ms for an acknowledgement that the kernel holds back.
-        "spark.python.unix.domain.socket.enabled": str(short).lower(),
-        "spark.python.unix.domain.socket.dir": sockets,
+        **quick_workers(),
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"{JVM_OPTIONS}{flags} -Dlog4j2.configurationFile={LOG_SETTINGS}{archive}",
+    }
+
+
+def quick_workers() -> dict[str, str]:
+    """Workers on this machine that lose no time between tasks."""
+    sockets = _sockets().name
+    return {
+        **FORKED,
+        # Over the loopback every task waits 40 ms for an acknowledgement that the kernel holds back.
+        "spark.python.unix.domain.socket.enabled": str(len(sockets) <= LONGEST_SOCKET_DIRECTORY).lower(),
+        "spark.python.unix.domain.socket.dir": sockets,
     }
 
 

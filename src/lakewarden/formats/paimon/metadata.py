@@ -77,11 +77,14 @@ def _filled(state: TableState, table: PaimonTable) -> TableState:
 
 
 def _roots(table: PaimonTable) -> Iterable[str]:
-    """Every directory the table writes to, the data directory apart: names are judged by the path below the deepest."""
+    """Every directory the table writes to, or has written to: names are judged by the path below the deepest.
+
+    The data directory is one apart. Options change: what was written under earlier ones stays where it is.
+    """
     roots = {table.location: None}
-    for branch in table.branches:
-        below = data_directory(branch.schema.options)
-        outside = [FileUri.parse(path).as_prefix() for path in external_paths(branch.schema.options)]
+    for schema in (schema for branch in table.branches for schema in (branch.schema, *branch.earlier)):
+        below = data_directory(schema.options)
+        outside = [FileUri.parse(path).as_prefix() for path in external_paths(schema.options)]
         for root in (table.location, *outside):
             roots[root] = None
             if below:

@@ -58,8 +58,7 @@ def _read(location: str, branches: Sequence[BranchFiles], files: Files) -> Paimo
                 f"{branch.directory} has no schema file, so what branch {branch.name} needs is unknown"
             )
     first = _by_number(branches[0].schema)[0]
-    wanted = [first, *(file for branch in branches for file in _wanted(branch))]
-    blobs = _fetch(dict.fromkeys(file.uri for file in wanted), files)
+    blobs = _fetch(dict.fromkeys(file.uri for branch in branches for file in _wanted(branch)), files)
     hints = _hints([file for branch in branches for file in branch.hints], files)
     table = PaimonTable(
         location=location,
@@ -82,8 +81,8 @@ def _gone(table: PaimonTable, files: Files) -> Iterator[str]:
 
 
 def _wanted(branch: BranchFiles) -> list[MetadataFile]:
-    """What is opened: of the schemas only the newest, which has the options in effect."""
-    return [_by_number(branch.schema)[-1], *branch.snapshot, *branch.changelog, *branch.tag, *branch.consumer]
+    """What is opened: everything that was listed, the hints apart."""
+    return [*branch.schema, *branch.snapshot, *branch.changelog, *branch.tag, *branch.consumer]
 
 
 def _fetch(uris: Mapping[str, None], files: Files) -> Blobs:
@@ -109,13 +108,12 @@ def _hints(wanted: Sequence[MetadataFile], files: Files) -> dict[str, int | None
 
 
 def _branch(files: BranchFiles, blobs: Blobs, hints: Mapping[str, int | None]) -> Branch:
-    newest = _by_number(files.schema)[-1]
-    schema = Schema.parse(blobs[newest.uri], newest.uri)
-    _same_number(newest, schema.id)
+    *earlier, newest = (_schema(file, blobs) for file in _by_number(files.schema))
     return Branch(
         name=files.name,
         directory=files.directory,
-        schema=schema,
+        schema=newest,
+        earlier=tuple(earlier),
         snapshots=tuple(_numbered(file, blobs) for file in _by_number(files.snapshot)),
         tags=tuple(Tag(file.key, Snapshot.parse(blobs[file.uri], file.uri)) for file in files.tag),
         changelogs=tuple(_numbered(file, blobs) for file in _by_number(files.changelog)),
@@ -127,6 +125,12 @@ def _branch(files: BranchFiles, blobs: Blobs, hints: Mapping[str, int | None]) -
 
 def _by_number(files: Sequence[MetadataFile]) -> list[MetadataFile]:
     return sorted(files, key=lambda file: int(file.key))
+
+
+def _schema(file: MetadataFile, blobs: Blobs) -> Schema:
+    schema = Schema.parse(blobs[file.uri], file.uri)
+    _same_number(file, schema.id)
+    return schema
 
 
 def _numbered(file: MetadataFile, blobs: Blobs) -> Snapshot:

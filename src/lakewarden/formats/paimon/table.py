@@ -108,11 +108,15 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One line of history. `directory` is the address, ending in a slash, that holds its snapshot/, tag/, schema/ and so on."""
+    """One line of history. `directory` is the address, ending in a slash, that holds its snapshot/, tag/, schema/ and so on.
+
+    `earlier` has the schemas before the one in effect, oldest first: files of their time may still be needed.
+    """
 
     name: str
     directory: str
     schema: Schema
+    earlier: tuple[Schema, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     tags: tuple[Tag, ...] = ()
     changelogs: tuple[Snapshot, ...] = ()

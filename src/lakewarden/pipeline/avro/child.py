@@ -13,6 +13,7 @@ import math
 import os
 import signal
 import sys
+from contextlib import suppress
 from functools import reduce
 from typing import Any, TextIO
 
@@ -42,16 +43,16 @@ def _field(path: str) -> Any:
 
 def serve(requests: TextIO, answers: TextIO, scratch: str) -> None:
     """Answer until whoever asks is gone, whatever ended it: signals to both would leave the files behind."""
-    os.setsid()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    for line in requests:
-        request = json.loads(line)
-        # Kills a decoder that hangs, should whoever waits for it be gone by then.
-        signal.alarm(math.ceil(request["seconds"]) + 1)
-        answers.write(json.dumps(_answer(scratch, request)) + "\n")
-        answers.flush()
-        signal.alarm(0)
+    with suppress(BrokenPipeError):
+        for line in requests:
+            request = json.loads(line)
+            # Kills a decoder that hangs, should whoever waits for it be gone by then.
+            signal.alarm(math.ceil(request["seconds"]) + 1)
+            answers.write(json.dumps(_answer(scratch, request)) + "\n")
+            answers.flush()
+            signal.alarm(0)
     drop_decoder_directory(scratch)
 
 

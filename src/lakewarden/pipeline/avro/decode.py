@@ -145,6 +145,7 @@ class Forked:
             os.close(answered)
             return Forked(pid, open(ask, "w"), open(answer))
         try:
+            os.setsid()
             for descriptor, place in ((asked, 0), (answered, 1), (os.open(os.devnull, os.O_WRONLY), 2)):
                 os.dup2(descriptor, place)
             # Nothing of the parent's is held open: its sockets end when it does.
@@ -170,8 +171,9 @@ class Forked:
     def wait(self) -> None:
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
-        self.stdin.close()
-        self.stdout.close()
+        for pipe in (self.stdin, self.stdout):
+            with suppress(OSError):
+                pipe.close()
 
 
 class Decoder:
@@ -199,28 +201,29 @@ class Decoder:
             return pa.ipc.open_file(file).read_all()
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        child = self._running()
-        assert child.stdin is not None
-        assert child.stdout is not None
-        try:
-            child.stdin.write(json.dumps(request) + "\n")
-            child.stdin.flush()
-            with selectors.DefaultSelector() as selector:
-                selector.register(child.stdout, selectors.EVENT_READ)
-                line = child.stdout.readline() if selector.select(seconds) else ""
-        except OSError:
-            line = ""
-        if not line:
+        """The child's answer. One that ended may have been killed for its memory, so the next one is asked once more."""
+        for _ in range(2):
+            child = self._running()
+            line = _answered(child, json.dumps(request), seconds)
+            if line:
+                answer: dict[str, Any] = json.loads(line)
+                return answer
             self.close()
-            raise IncompleteManifestError(f"the decoder gave no answer in {seconds:.0f} s")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            self.start()  # the directory is the child's to remove, so it is never without one
+            if line is None and not isinstance(child, Forked):
+                break
+        raise IncompleteManifestError(f"the decoder gave no answer in {seconds:.0f} s")
 
     def _running(self) -> subprocess.Popen[str] | Forked:
         if self._child is None or self._child.poll() is not None:
             command = [sys.executable, "-m", "lakewarden.pipeline.avro.child", self._scratch.name]
             self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
             )
         return self._child
 
@@ -237,6 +240,20 @@ class Decoder:
             self._child.kill()
             self._child.wait()
             self._child = None
+
+
+def _answered(child: subprocess.Popen[str] | Forked, request: str, seconds: float) -> str | None:
+    """The line that a child answers with: empty if it ended, None if it is still at it after so many seconds."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        child.stdin.write(f"{request}\n")
+        child.stdin.flush()
+        with selectors.DefaultSelector() as selector:
+            selector.register(child.stdout, selectors.EVENT_READ)
+            return child.stdout.readline() if selector.select(seconds) else None
+    except OSError:
+        return ""
 
 
 def _roomy(directory: str) -> bool:
