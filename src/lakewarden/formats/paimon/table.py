@@ -116,13 +116,13 @@ class Branch:
     name: str
     directory: str
     schema: Schema
-    earlier: tuple[Schema, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     tags: tuple[Tag, ...] = ()
     changelogs: tuple[Snapshot, ...] = ()
     consumers: Mapping[str, int] = field(default_factory=dict)
     earliest_hint: int | None = None
     latest_hint: int | None = None
+    earlier: tuple[Schema, ...] = ()
 
     @property
     def produces_changelog(self) -> bool:
