@@ -81,8 +81,9 @@ class Crowd:
     def _tag(self, catalog: Catalog, draw: random.Random) -> None:
         """On any snapshot that is there, the oldest with pleasure."""
         table = catalog.load_table(self.name)
-        if len(self.refs) > MOST_REFS and draw.random() < 0.5:
-            return self._drop(table, draw)
+        tags = [name for name in list(self.refs) if name.startswith("t")]
+        if tags and len(self.refs) > MOST_REFS and draw.random() < 0.5:
+            return self._drop(table, draw.choice(tags))
         chosen = draw.choice(table.snapshots()).snapshot_id
         name = f"t{self.deeds['tag']}"
         try:
@@ -93,8 +94,7 @@ class Crowd:
         self.refs[name] = rows
         self.deeds["tag"] += 1
 
-    def _drop(self, table: Table, draw: random.Random) -> None:
-        name = draw.choice([name for name in self.refs if name.startswith("t")])
+    def _drop(self, table: Table, name: str) -> None:
         try:
             table.manage_snapshots().remove_tag(name).commit()
         except CONFLICT:
@@ -105,7 +105,7 @@ class Crowd:
     def _branch(self, catalog: Catalog, draw: random.Random) -> None:
         """From any snapshot, with a commit of its own soon after; or one more commit to a branch that is there."""
         table = catalog.load_table(self.name)
-        mine = [name for name in self.refs if name.startswith("b")]
+        mine = [name for name in list(self.refs) if name.startswith("b")]
         if mine and (len(mine) > MOST_REFS or draw.random() < 0.6):
             name, first = draw.choice(mine), draw.randrange(1_000_000)
             try:
