@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakewarden.jobs.aliases import aliased
+from lakewarden.model.table import ReachedFile, TableState
+from lakewarden.model.verdict import Kind
 from tests.lakes import append
 from tests.plan.site import Site, edit_metadata, plant
 
@@ -93,3 +97,14 @@ def test_other_jobs_leave_such_a_table_alone_too(site: Site, real: Path, job: st
     site.more = "[snapshot_expiry]\nretain_hours = 0\nretain_min = 1\n"
     planned = site.warden().plan(job).plan
     assert [found.refusal and found.refusal.code for found in planned.tables] == ["LW-ROOT-005"]
+
+
+def test_a_name_above_a_root_by_the_same_link_is_no_other_name(tmp_path: Path) -> None:
+    (tmp_path / "real/t").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    root = f"file://{tmp_path}/alias/t/"
+    above = ReachedFile(f"file://{tmp_path}/alias/x.stats", Kind.STATISTICS)
+    below = ReachedFile(f"file://{tmp_path}/real/t/x.stats", Kind.STATISTICS)
+    state = TableState("lake.a.t", "iceberg", "u", f"{root}m.json", root, (root,), files=(above,))
+    assert aliased([root], [state]) == {}
+    assert aliased([root], [replace(state, files=(above, below))]).keys() == {root}

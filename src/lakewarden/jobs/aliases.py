@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from lakewarden.model.errors import Refusal
+from lakewarden.model.roots import named_outside
 from lakewarden.model.table import TableState
-from lakewarden.model.uri import FileUri, canonical
 
 LOCAL = "file://"
 HINT = "Name every table, and every directory it writes to, by the same path."
@@ -15,25 +15,27 @@ HINT = "Name every table, and every directory it writes to, by the same path."
 
 def aliased(prefixes: Iterable[str], states: Iterable[TableState]) -> dict[str, Refusal]:
     """Those of these directories that another of them, or a table, reaches through a link under another name."""
-    real = {prefix: _real(prefix) for prefix in prefixes if prefix.startswith(LOCAL)}
-    if not real:
+    local = {prefix for prefix in prefixes if prefix.startswith(LOCAL)}
+    if not local:
         return {}
-    places = {*real, *(place for state in states for place in _elsewhere(state))}
     found: dict[str, Refusal] = {}
-    for place, there in sorted((place, _real(place)) for place in places):
-        if place == there:
-            continue
-        for prefix, here in real.items():
-            if not place.startswith(prefix) and (there.startswith(here) or here.startswith(there)):
-                found |= {name: _refusal(place, prefix) for name in (prefix, place) if name in real}
+    above: list[tuple[str, str]] = []
+    # In order, whatever lies within a directory follows it.
+    for there, place in sorted((_real(place), place) for place in local.union(*map(_elsewhere, states))):
+        while above and not there.startswith(above[-1][0]):
+            above.pop()
+        for _, other in above:
+            if not place.startswith(other) and not other.startswith(place):
+                linked, target = (place, other) if place != there else (other, place)
+                found |= {name: _refusal(linked, target) for name in (place, other) if name in local}
+        above.append((there, place))
     return found
 
 
 def _elsewhere(state: TableState) -> Iterator[str]:
     """Local directories of files that the metadata names outside the directories of its table."""
-    own = tuple(FileUri.parse(root).as_prefix() for root in state.roots)
-    for file in state.files:
-        if not file.uri.startswith(own) and (key := canonical(file.uri)).startswith(LOCAL) and not key.startswith(own):
+    for key in named_outside(state):
+        if key.startswith(LOCAL):
             yield key.rpartition("/")[0] + "/"
 
 

@@ -21,9 +21,9 @@ from lakewarden.logs import bind
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
+from lakewarden.model.roots import named_outside
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer, TableState, catalog_of
-from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Verdict
 
 STAGES = 5
@@ -130,10 +130,8 @@ def _reaches(
 
 def _named_outside(state: TableState, fleet: Fleet) -> Iterator[str]:
     """Roots of others that hold files which the metadata itself names."""
-    own = FileUri.parse(state.location).as_prefix()
     prefixes = [root.prefix for root in fleet.roots]  # in order, and none within another
-    for file in state.files:
-        if not file.uri.startswith(own) and not (key := canonical(file.uri)).startswith(own):
-            at = bisect_right(prefixes, key) - 1
-            if at >= 0 and key.startswith(prefixes[at]) and state.identifier not in fleet.roots[at].tables:
-                yield prefixes[at]
+    for key in named_outside(state):
+        at = bisect_right(prefixes, key) - 1
+        if at >= 0 and key.startswith(prefixes[at]) and state.identifier not in fleet.roots[at].tables:
+            yield prefixes[at]

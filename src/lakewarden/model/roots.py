@@ -6,12 +6,12 @@ before a file in it can be called an orphan. Nested and equal roots become one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.table import TableState
-from lakewarden.model.uri import FileUri
+from lakewarden.model.uri import FileUri, canonical
 
 BY_NAME = "name:"
 
@@ -42,6 +42,14 @@ def claims_of(states: Iterable[TableState]) -> list[Claim]:
     """Every directory that every table writes to, deepest first, then by name."""
     found = {(FileUri.parse(root).as_prefix(), state.identifier) for state in states for root in state.roots}
     return [Claim(prefix, name) for prefix, name in sorted(found, key=lambda c: (-c[0].count("/"), c))]
+
+
+def named_outside(state: TableState) -> Iterator[str]:
+    """The files, by canonical address, that a table's metadata names outside the directories it writes to."""
+    own = tuple({name for root in state.roots for name in (f"{root.rstrip('/')}/", FileUri.parse(root).as_prefix())})
+    for file in state.files:
+        if not file.uri.startswith(own) and not (key := canonical(file.uri)).startswith(own):
+            yield key
 
 
 def group_roots(claims: Sequence[Claim]) -> list[Root]:
