@@ -191,7 +191,7 @@ class Decoder:
             file.writelines(merge(containers))
             size = file.tell()
         seconds = BASE_SECONDS + SECONDS_PER_MB * size / (1 << 20)
-        answer = self._ask({"columns": dict(columns), "seconds": seconds}, seconds)
+        answer = self._ask(columns, seconds)
         if "trouble" in answer:
             raise StoreUnavailableError(f"{self._scratch.name} cannot hold what was decoded ({answer['trouble']})")
         if "error" in answer:
@@ -200,11 +200,12 @@ class Decoder:
         with pa.memory_map(os.path.join(self._scratch.name, DECODED)) as file:
             return pa.ipc.open_file(file).read_all()
 
-    def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    def _ask(self, columns: Mapping[str, str], seconds: float) -> dict[str, Any]:
         """The child's answer. One that ended may have been killed for its memory, so the next one is asked once more."""
+        request = json.dumps({"columns": dict(columns), "seconds": seconds})
         for _ in range(2):
             child = self._running()
-            line = _answered(child, json.dumps(request), seconds)
+            line = _answered(child, request, seconds)
             if line:
                 answer: dict[str, Any] = json.loads(line)
                 return answer
