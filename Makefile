@@ -61,11 +61,11 @@ clean: ## remove what make made
 	@$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/python -m lakewarden.pipeline.java || { echo "setting up: Java (none of 17 or newer was found)" \
+	@$(BIN)/python -m lakewarden.pipeline.spark.java || { echo "setting up: Java (none of 17 or newer was found)" \
 		&& $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/java.txt \
-		&& $(BIN)/python -m lakewarden.pipeline.java .venv/java; }
+		&& $(BIN)/python -m lakewarden.pipeline.spark.java .venv/java; }
 	@echo "setting up: the archive that lets Spark start quickly"
-	@$(BIN)/python -m lakewarden.pipeline.class_archive >.venv/class-archive.log 2>&1 || cat .venv/class-archive.log
+	@$(BIN)/python -m lakewarden.pipeline.spark.class_archive >.venv/class-archive.log 2>&1 || cat .venv/class-archive.log
 	@touch $@
 
 .venv/.jars: .venv/.installed tests/fixtures_spark.py tests/servers_rest.py

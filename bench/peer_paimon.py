@@ -8,7 +8,7 @@ from datetime import timedelta
 from bench.lakes_paimon import PaimonLake
 from bench.measure import Sample
 from bench.peer import GRACE
-from tests.paimon import java
+from tests.formats.paimon import java
 
 
 def orphans(lake: PaimonLake) -> tuple[Sample, set[str]]:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.fixtures_spark", "tests.fixtures_storage"]
+pytest_plugins = ["tests.fixtures_spark", "tests.fixtures_storage", "tests.fixtures_worlds"]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _time_passes_for_stores_too() -> Iterator[None]:
     """Nobody waits a day for a test: a clock that says how much time has passed says it for the stores as well."""
-    from lakewarden.jobs import store_clock
+    from lakewarden.steps.observe import clocks as store_clock
 
     real = store_clock.skew
 

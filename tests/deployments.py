@@ -13,8 +13,8 @@ from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.run import RunResult
 from lakewarden.warden import Warden
 from lakewarden.wiring import open_warden
+from tests.jobs.orphan_cleanup.site import Seen, TurnedClock
 from tests.lakes import local_path
-from tests.plan.site import Seen, TurnedClock
 
 Sections = dict[str, dict[str, Any]]
 

@@ -49,8 +49,8 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
     # Imported here, so that tests without Spark do not pay for it.
     from pyspark.sql import SparkSession
 
-    from lakewarden.pipeline.java import use_java
-    from lakewarden.pipeline.session import quick_workers
+    from lakewarden.pipeline.spark.java import use_java
+    from lakewarden.pipeline.spark.session import quick_workers
 
     use_java()
     # Workers must find Lakewarden, so they are this very Python.

@@ -68,7 +68,7 @@ def start_nessie(log: Path, warehouse: str, s3: Seaweed) -> tuple[str, Callable[
 
 def _java() -> str:
     """A Java that Nessie starts with, which is newer than the one that Spark asks for."""
-    from lakewarden.pipeline.java import major_version
+    from lakewarden.pipeline.spark.java import major_version
 
     homes = [os.environ.get("JAVA_HOME"), *sorted(map(str, Path("/usr/lib/jvm").glob("*")), reverse=True)]
     found = [shutil.which("java"), *(f"{home}/bin/java" for home in homes if home)]

@@ -60,7 +60,7 @@ class RestJvm:
         from py4j.java_gateway import JavaGateway
         from pyspark.find_spark_home import _find_spark_home
 
-        from lakewarden.pipeline.java import use_java
+        from lakewarden.pipeline.spark.java import use_java
 
         use_java()
         spark = Path(_find_spark_home()) / "jars"

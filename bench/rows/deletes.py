@@ -16,7 +16,7 @@ from bench.lakes import Lake, Put, data_names, local_lake, put_local, tiny_parqu
 from bench.measure import Figures, Row, Sample, load, timed
 from bench.ours import Deployment, plan, uuids_of
 from bench.s3 import Server
-from lakewarden.jobs import applying
+from lakewarden.steps.apply import apply as applying
 from lakewarden.storage.stores import Stores
 from tests.fixtures_spark import REGION
 

@@ -17,11 +17,11 @@ from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 
 if TYPE_CHECKING:
-    from lakewarden.jobs.planning import Request
-    from lakewarden.jobs.rooms import Rooms
     from lakewarden.ledger.database import Ledger
     from lakewarden.ledger.runs import Run
     from lakewarden.settings import Settings
+    from lakewarden.steps.deployment import Deployment
+    from lakewarden.steps.plan.document import Request
     from lakewarden.storage.stores import Stores
 
 
@@ -33,7 +33,7 @@ class Parts(Protocol):
     """The parts that a Warden works with, each built when first asked for: `runs` waits for no store, `show` for no database."""
 
     @property
-    def rooms(self) -> Rooms: ...
+    def deployment(self) -> Deployment: ...
 
     @property
     def ledger(self) -> Ledger: ...
@@ -52,8 +52,8 @@ class Warden:
         self._settings = settings
 
     @property
-    def _rooms(self) -> Rooms:
-        return self._parts.rooms
+    def _deployment(self) -> Deployment:
+        return self._parts.deployment
 
     @property
     def worker(self) -> str:
@@ -75,16 +75,16 @@ class Warden:
         progress: Progress | None = None,
     ) -> PlanResult:
         """Decide, and write it down. Changes nothing."""
-        from lakewarden.jobs.planfiles import plan_directory
-        from lakewarden.jobs.planning import Request
+        from lakewarden.steps.plan.document import Request
+        from lakewarden.steps.plan.files import plan_directory
 
         name = job_named(job)
         self._check_floors(name, unsafe_short_grace)
-        rooms = self._rooms
-        stamp = f"{rooms.clock.now():%Y%m%dT%H%M%SZ}-{name}-{rooms.new_id()}"
-        directory = plan_directory(out) if out else f"{rooms.state}plans/{stamp}/"
+        deployment = self._deployment
+        stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{name}-{deployment.new_id()}"
+        directory = plan_directory(out) if out else f"{deployment.state}plans/{stamp}/"
         request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
-        return _planner(name)(rooms, request, progress or _quiet)
+        return _planner(name)(deployment, request, progress or _quiet)
 
     def _check_floors(self, job: Job, unsafe_short_grace: Sequence[str]) -> None:
         """Raise for a margin of the whole fleet that is too short; for one table, only that table is refused."""
@@ -109,10 +109,13 @@ class Warden:
         progress: Progress | None = None,
     ) -> RunResult:
         """Do what a plan says, once, and only ever less than it says."""
-        from lakewarden.jobs import applying
+        from lakewarden.jobs.registry import runner_of
+        from lakewarden.steps.apply import apply as applying
 
         directory = plan.path if isinstance(plan, PlanResult) else plan
-        return applying.apply(self._rooms, directory, actor or self.actor(), override_brakes, progress or _quiet)
+        return applying.apply(
+            self._deployment, directory, actor or self.actor(), override_brakes, progress or _quiet, runner_of
+        )
 
     def run(
         self,
@@ -139,7 +142,7 @@ class Warden:
 
     def _planned(self, result: PlanResult, status: RunStatus, actor: Actor) -> RunResult:
         """A run that ended with its plan, recorded like any other."""
-        run_id = self._rooms.new_id()
+        run_id = self._deployment.new_id()
         kept = {n: t["files"] for n, t in result.plan.totals()["verdicts"].items() if n != result.plan.changing}
         outcome = RunResult(
             run_id=run_id,
@@ -149,25 +152,25 @@ class Warden:
             kept=kept,
             plan_path=result.path,
         )
-        self._rooms.ledger.runs.start(run_id, result.plan.job, None, actor)
-        self._rooms.ledger.runs.step(run_id, "planned", {"plan": result.plan.plan_id, "path": result.path})
-        self._rooms.ledger.runs.finish(run_id, status, outcome.as_json())
+        self._deployment.ledger.runs.start(run_id, result.plan.job, None, actor)
+        self._deployment.ledger.runs.step(run_id, "planned", {"plan": result.plan.plan_id, "path": result.path})
+        self._deployment.ledger.runs.finish(run_id, status, outcome.as_json())
         return outcome
 
     def load_plan(self, plan_dir: str) -> PlanResult:
-        from lakewarden.jobs.planfiles import load_plan
+        from lakewarden.steps.plan.files import load_plan
 
         return load_plan(self._parts.stores, plan_dir)
 
     def plan_rows(
         self, plan_dir: str, verdict: str | None = None, limit: int | None = None
     ) -> Iterator[Mapping[str, Any]]:
-        from lakewarden.jobs.planfiles import plan_rows
+        from lakewarden.steps.plan.files import plan_rows
 
         return plan_rows(self._parts.stores, self.load_plan(plan_dir), verdict, limit)
 
     def diff(self, plan_a: str, plan_b: str) -> PlanDiff:
-        from lakewarden.jobs.comparing import diff
+        from lakewarden.steps.plan.diff import diff
 
         return diff(self._parts.stores, self.load_plan(plan_a), self.load_plan(plan_b))
 
@@ -189,31 +192,31 @@ class Warden:
         """The run with its status as it is by now. Only one that seems to be at work needs a look at the stores."""
         if run.finished_at is not None:
             return run
-        from lakewarden.ledger.standing import standing
+        from lakewarden.ledger.run_status import standing
 
-        return standing(run, self._rooms.leases, self._rooms.clock.now())
+        return standing(run, self._deployment.leases, self._deployment.clock.now())
 
     def restore(self, run_id: str, actor: Actor | None = None) -> RunResult:
-        from lakewarden.jobs.restoring import restore_run
+        from lakewarden.steps.apply.restore import restore_run
 
-        return restore_run(self._rooms, run_id, actor or self.actor())
+        return restore_run(self._deployment, run_id, actor or self.actor())
 
     def restore_cold(
         self, snapshot: str, table: str, actor: Actor | None = None, progress: Progress | None = None
     ) -> RunResult:
         """Bring a snapshot back from the cold tier, as a new table `catalog.namespace.name`."""
-        from lakewarden.jobs.thawing import restore_cold
+        from lakewarden.jobs.tier_handoff.restore import restore_cold
 
-        return restore_cold(self._rooms, snapshot, table, actor or self.actor(), progress or _quiet)
+        return restore_cold(self._deployment, snapshot, table, actor or self.actor(), progress or _quiet)
 
     def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> None:
         """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""
         self._parts.ledger.switches.abandon(uuid, actor or self.actor(), reason)
 
     def tables(self) -> list[dict[str, Any]]:
-        from lakewarden.jobs.reporting import tables
+        from lakewarden.reports.tables import tables
 
-        return tables(self._rooms)
+        return tables(self._deployment)
 
     def policy(self, identifier: str, job: str = Job.ORPHAN_CLEANUP) -> Mapping[str, tuple[Any, str]]:
         """One job's values in effect for a table, each with the place that set it."""
@@ -221,9 +224,9 @@ class Warden:
 
     def policies(self, identifier: str) -> Mapping[str, Mapping[str, tuple[Any, str]]]:
         """The same for every job."""
-        from lakewarden.jobs.reporting import find_table
+        from lakewarden.reports.tables import find_table
 
-        state = find_table(self._rooms, identifier)
+        state = find_table(self._deployment, identifier)
         found = {
             job: self._settings.policy_for(job, identifier, state.properties, uuid=state.uuid) for job in RUNNABLE_JOBS
         }
@@ -233,20 +236,20 @@ class Warden:
         }
 
     def doctor(self) -> dict[str, Any]:
-        from lakewarden.jobs.doctor import examine
+        from lakewarden.reports.doctor import examine
 
-        return examine(self._rooms)
+        return examine(self._deployment)
 
     def explain(self, uri: str) -> dict[str, Any]:
-        from lakewarden.jobs.explaining import explain
+        from lakewarden.reports.explain import explain
 
-        return explain(self._rooms, uri)
+        return explain(self._deployment, uri)
 
     def leases(self) -> list[dict[str, Any]]:
-        return [_lease_json(record) for record in self._rooms.leases.list()]
+        return [_lease_json(record) for record in self._deployment.leases.list()]
 
     def release_lease(self, key: str, reason: str, actor: Actor | None = None) -> None:
-        self._rooms.leases.force_release(key, reason, (actor or self.actor()).operator)
+        self._deployment.leases.force_release(key, reason, (actor or self.actor()).operator)
 
     def freeze(self, actor: Actor | None = None, reason: str = "") -> None:
         self._parts.ledger.switches.freeze(actor or self.actor(), reason)
@@ -258,14 +261,14 @@ class Warden:
         """Recompute the journal's chains, and compare their heads with the ones kept beside them."""
         from lakewarden.ledger.heads import verify_heads
 
-        ledger = self._rooms.ledger
+        ledger = self._deployment.ledger
         runs = [ledger.runs.get(run_id)] if run_id else ledger.runs.list(limit=10_000)
         if run_id and runs == [None]:
             raise NotFoundError(f"there is no run {run_id}")
         known = [run for run in runs if run is not None]
         problems = [f"run {run.run_id}: {text}" for run in known for text in ledger.journal.verify(run.run_id)]
         heads = {run.run_id: ledger.journal.head(run.run_id) for run in known if run.finished_at is not None}
-        problems += verify_heads(self._rooms.stores, self._rooms.state, heads)
+        problems += verify_heads(self._deployment.stores, self._deployment.state, heads)
         return {"ok": not problems, "runs": len(known), "problems": problems}
 
     def audit_who(self, uri: str) -> list[dict[str, Any]]:
@@ -286,30 +289,21 @@ class Warden:
         self, table: str, *, writer: str | None = None, prefix: str | None = None, ttl_seconds: int = 300
     ) -> AbstractContextManager[None]:
         """While open, files that this writer began under the table (or `prefix`) count as in flight."""
-        from lakewarden.jobs.beating import beating
-        from lakewarden.jobs.reporting import find_table
+        from lakewarden.reports.tables import find_table
+        from lakewarden.steps.observe.heartbeat import beating
 
-        place = prefix or find_table(self._rooms, table).location
-        return beating(self._rooms, writer or self.worker, table, place, ttl_seconds)
+        place = prefix or find_table(self._deployment, table).location
+        return beating(self._deployment, writer or self.worker, table, place, ttl_seconds)
 
     def close(self) -> None:
         self._parts.close()
 
 
-# Where each job's plan is made. Loaded when asked for: most commands need none of them.
-PLANNERS = {
-    Job.ORPHAN_CLEANUP: "orphans",
-    Job.SNAPSHOT_EXPIRY: "expiry",
-    Job.PHYSICAL_DELETION: "deletion",
-    Job.PARTITION_EXPIRY: "partitions",
-    Job.TIER_HANDOFF: "handoff",
-    Job.MANIFEST_REWRITE: "manifests",
-}
-
-
-def _planner(job: Job) -> Callable[[Rooms, Request, Progress], PlanResult]:
-    """The job's own plan."""
-    found: Callable[[Rooms, Request, Progress], PlanResult] = import_module(f"lakewarden.jobs.{PLANNERS[job]}").plan
+def _planner(job: Job) -> Callable[[Deployment, Request, Progress], PlanResult]:
+    """The job's own plan. Loaded when asked for: most commands need none of them."""
+    found: Callable[[Deployment, Request, Progress], PlanResult] = import_module(
+        f"lakewarden.jobs.{job.section}.plan"
+    ).plan
     return found
 
 

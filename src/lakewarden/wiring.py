@@ -17,9 +17,9 @@ from lakewarden.settings import Settings, load_settings
 from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
-    from lakewarden.jobs.rooms import Rooms
     from lakewarden.ledger.database import Ledger
-    from lakewarden.pipeline.session import SparkSession
+    from lakewarden.pipeline.spark.session import SparkSession
+    from lakewarden.steps.deployment import Deployment
     from lakewarden.storage.stores import Stores
 
 # PyIceberg's names for what obstore calls otherwise. Catalog properties serve the stores unless [storage] says more.
@@ -50,13 +50,13 @@ class Wiring:
         self._clock = clock
 
     @cached_property
-    def rooms(self) -> Rooms:
-        from lakewarden.jobs.rooms import Rooms
+    def deployment(self) -> Deployment:
         from lakewarden.ledger.leases import Leases
+        from lakewarden.steps.deployment import Deployment
 
         state = FileUri.parse(self._settings.state.location).as_prefix()
         worker = self._settings.worker.id
-        return Rooms(
+        return Deployment(
             catalogs=tuple(self._catalogs()),
             readers=readers({section.format for section in self._settings.catalogs.values()}),
             expirers=self._of_formats("expirer"),
@@ -124,7 +124,7 @@ class Wiring:
         """
 
         def start() -> SparkSession:
-            from lakewarden.pipeline.session import spark_session
+            from lakewarden.pipeline.spark.session import spark_session
 
             conf = self._settings.spark.conf_strings
             if packages and not {"spark.jars", "spark.jars.packages"} & conf.keys():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli.signals import Stopped
-from lakewarden.formats.iceberg.strangers import Standing
+from lakewarden.formats.iceberg.metadata.strangers import Standing
 from lakewarden.model import errors
 from lakewarden.model.brakes import CODES
 from lakewarden.model.errors import BRAKE_REFUSALS, ROOT_REFUSALS, Exit, LakewardenError

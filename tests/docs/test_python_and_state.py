@@ -52,5 +52,5 @@ def test_every_place_in_the_state_location_has_its_entry() -> None:
     said = {code_in(cells[0]).rstrip("/") for cells in rows(text_of(DOCS / "state.md"), "path")}
     used = {FOLDER, ".lakewarden", "lakewarden.db"}
     for file in Path(ROOT / "src").rglob("*.py"):
-        used |= set(re.findall(r"\{(?:self\.)?(?:rooms\.)?state\}([a-z-]+)/", file.read_text(encoding="utf-8")))
+        used |= set(re.findall(r"\{(?:self\.)?(?:deployment\.)?state\}([a-z-]+)/", file.read_text(encoding="utf-8")))
     assert said == used

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from lakewarden.ledger.batch_outcomes import settle
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.journal import OPEN
 from lakewarden.ledger.progress import CleanupProgress
-from lakewarden.ledger.settling import settle
 from lakewarden.model.errors import NotFoundError, StateError
 from lakewarden.model.plan import Tally
 from lakewarden.model.ports import FileOutcome, JournalFile

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apply.conftest import MakeWorld, postgres_server, postgres_url, world_of  # noqa: F401
-from tests.apply.test_crash import kill_and_resume
-from tests.apply.worlds import hand_plan
-from tests.apply.writers import clean_while_writing
+from tests.fixtures_ledger import postgres_server, postgres_url  # noqa: F401
+from tests.fixtures_worlds import MakeWorld
+from tests.steps.apply.test_crash import kill_and_resume
+from tests.steps.apply.writers import clean_while_writing
+from tests.worlds import hand_plan
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 KILLS = 100
@@ -16,7 +17,7 @@ KILLS_A_WORLD = 10
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", ["remove", "quarantine"])
-def test_a_hundred_kills(world_of: MakeWorld, mode: str) -> None:  # noqa: F811
+def test_a_hundred_kills(world_of: MakeWorld, mode: str) -> None:
     hits = seed = 0
     while hits < KILLS // 2:
         seed += 1
@@ -29,7 +30,7 @@ def test_a_hundred_kills(world_of: MakeWorld, mode: str) -> None:  # noqa: F811
 @pytest.mark.spark
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("spark")
-def test_ten_minutes_beside_a_writer(world_of: MakeWorld) -> None:  # noqa: F811
+def test_ten_minutes_beside_a_writer(world_of: MakeWorld) -> None:
     world = world_of("sales.orders", "web.clicks", batch_size=2)
     commits, deleted = clean_while_writing(world, seconds=600, seed=7)
     assert commits > 100

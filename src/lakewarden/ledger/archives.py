@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.schema import archives
-from lakewarden.ledger.together import Rows, Together
+from lakewarden.ledger.shared_commit import Rows, SharedCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Archive:
 class Archives:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._entries = Together(connections, _enter)
+        self._entries = SharedCommit(connections, _enter)
 
     def add(self, archive: Archive) -> None:
         """Enter one; a run that is resumed enters the same again."""

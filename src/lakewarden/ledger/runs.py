@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections
 from lakewarden.ledger.schema import runs, steps
-from lakewarden.ledger.together import Rows, Together
+from lakewarden.ledger.shared_commit import Rows, SharedCommit
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, StateError
 
@@ -49,7 +49,7 @@ StepList = list[Step]
 class Runs:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._steps = Together(connections, _enter_steps)
+        self._steps = SharedCommit(connections, _enter_steps)
 
     def start(self, run_id: str, job: str, plan_id: str | None, actor: Actor, status: str = RUNNING) -> None:
         """Record a new run. Raises StateError when the id is taken."""

@@ -1,4 +1,4 @@
-"""What the jobs need from the rooms around them, as interfaces with one contract each."""
+"""What the jobs need from the deployment around them, as interfaces with one contract each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Apache Iceberg: its catalogs, its metadata, its Avro files."""
 
-from lakewarden.formats.iceberg.opening import (
+from lakewarden.formats.iceberg.format import (
     expirer,
     manifest_rewriter,
     open_catalog,

@@ -1,0 +1,198 @@
+"""An Iceberg catalog through PyIceberg: who its tables are and where their metadata points.
+
+PyIceberg finds the pointer; the metadata itself is read raw, because a REST server may answer with a
+partial view and a library with the fields it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.formats.iceberg.catalog.connection import connect
+from lakewarden.formats.iceberg.metadata.document import PATH_PROPERTIES, parse, table_state, unread
+from lakewarden.formats.iceberg.metadata.recent import recent_states
+from lakewarden.model.errors import (
+    CatalogUnavailableError,
+    LakewardenError,
+    NessieServedError,
+    PartialViewError,
+    UnreadableMetadataError,
+)
+from lakewarden.model.table import Pointer, TableState
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
+    from pyiceberg.table import Table
+
+LOAD_THREADS = 16
+
+# What a server says of a table's store: the properties that PyIceberg's own FileIO would use.
+STORE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.")
+
+# Told of a table's location and the store properties that a REST server handed out for it.
+Vend = Callable[[str, Mapping[str, str]], None]
+
+
+class IcebergCatalog:
+    """One configured catalog. PyIceberg (close to a second of imports) comes with the first question asked."""
+
+    format = "iceberg"
+
+    def __init__(self, name: str, properties: Mapping[str, str], read: Callable[[str], bytes], vend: Vend) -> None:
+        self.name = name
+        self._properties = dict(properties)
+        self._read = read
+        self._opened: PyIcebergCatalog | None = None
+        self._vend = vend
+
+    def pointers(self) -> Sequence[Pointer]:
+        """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
+        try:
+            catalog = self._catalog()
+            rows = _sql_rows(catalog)
+            found = list(rows) if rows is not None else list(self._loaded(catalog))
+        except LakewardenError:
+            raise
+        except Exception as error:
+            raise CatalogUnavailableError(
+                f"catalog {self.name} could not be read ({type(error).__name__}: {error}); nothing was planned or changed"
+            ) from error
+        return [Pointer(f"{self.name}.{table}", location) for table, location in sorted(found)]
+
+    def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
+        """The table at that pointer, with the states that were current since the cut-off as soft roots."""
+        try:
+            document = parse(self._fetch(pointer.metadata_location), pointer.metadata_location)
+            state = table_state(pointer.identifier, pointer.metadata_location, document)
+            return self._with_recent(self._served(state), document, cutoff)
+        except LakewardenError as error:
+            return self._served(unread(pointer.identifier, pointer.metadata_location).refused(error.refusal()))
+
+    def _with_recent(self, state: TableState, document: Mapping[str, Any], cutoff: datetime) -> TableState:
+        """The table with what its recent states reach; refused if one of those cannot be understood."""
+        try:
+            lists, files = recent_states(state, document, self._read, cutoff)
+        except LakewardenError as error:
+            return state if state.refusal else state.refused(error.refusal())
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"an earlier metadata file of {state.identifier} lacks or garbles a field ({error}); nothing was touched"
+            return state if state.refusal else state.refused(UnreadableMetadataError(reason).refusal())
+        return replace(state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files))
+
+    def _fetch(self, uri: str) -> bytes:
+        try:
+            return self._read(uri)
+        except (FileNotFoundError, ValueError) as error:
+            raise UnreadableMetadataError(
+                f"metadata file {uri} cannot be read ({error}); nothing was touched"
+            ) from error
+
+    def _served(self, state: TableState) -> TableState:
+        """The table; refused if its catalog does not show all that it knows of it."""
+        try:
+            self._check_served()
+        except NessieServedError as error:
+            # Nessie itself serves gc.enabled=false: switching that on, as its refusal advises, would be no way out.
+            return state.refused(error.refusal())
+        except PartialViewError as error:
+            return state if state.refusal else state.refused(error.refusal())
+        return state
+
+    def _check_served(self) -> None:
+        catalog = self._catalog()
+        if self._properties.get("snapshot-loading-mode", "").lower() == "refs":
+            raise PartialViewError(f"catalog {self.name} loads only the snapshots that refs name")
+        if any(key.startswith("nessie.") for key in getattr(catalog, "properties", {})):
+            raise NessieServedError(
+                f"catalog {self.name} is served by Nessie, whose other branches are not visible here"
+            )
+
+    def _catalog(self) -> PyIcebergCatalog:
+        if self._opened is None:
+            self._opened = connect(self.name, self._properties)
+        return self._opened
+
+    def _loaded(self, catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]]:
+        """Pointers of a catalog that only answers table by table, asked concurrently."""
+        names = [name for namespace in _namespaces(catalog, ()) for name in catalog.list_tables(namespace)]
+        with ThreadPoolExecutor(LOAD_THREADS) as pool:
+            for found in pool.map(lambda name: self._pointer(catalog, name), names):
+                if found is not None:
+                    yield found
+
+    def _pointer(self, catalog: PyIcebergCatalog, name: tuple[str, ...]) -> tuple[str, str] | None:
+        """A table and its metadata file; None for a table that was dropped since it was listed."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            table = catalog.load_table(name)
+        except NoSuchTableError as error:
+            if not _listed(catalog, name):
+                # It protects nothing any more.
+                return None
+            # A server answers the same for a table whose metadata file is lost: its data files are still needed.
+            raise self._unloaded(name, error) from error
+        except Exception as error:
+            raise self._unloaded(name, error) from error
+        if not table.metadata_location:
+            raise self._unloaded(name, ValueError("it names no metadata file"))
+        self._pass_on_credentials(table)
+        return ".".join(name), table.metadata_location
+
+    def _unloaded(self, name: tuple[str, ...], error: Exception) -> CatalogUnavailableError:
+        """Where the table lies is unknown, so it may need files of any root: nothing can be planned beside it."""
+        return CatalogUnavailableError(
+            f"catalog {self.name} could not be read: it lists {'.'.join(name)} but does not load it "
+            f"({type(error).__name__}: {error}); nothing was planned or changed",
+            hint="Repair this table, or drop it from its catalog if it is lost, then run the command again.",
+        )
+
+    def _pass_on_credentials(self, table: Table) -> None:
+        """Tell the stores what the server handed out, with what the configuration adds to it (often the endpoint)."""
+        store = {k: str(v) for k, v in table.io.properties.items() if k.startswith(STORE_PROPERTIES)}
+        if any(self._properties.get(key) != value for key, value in store.items()):
+            for place in {table.metadata.location, *(table.properties.get(p) for p in PATH_PROPERTIES)}:
+                if place:
+                    self._vend(place, store)
+
+
+def _namespaces(catalog: PyIcebergCatalog, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for namespace in catalog.list_namespaces(parent):
+        yield namespace
+        if namespace != parent:
+            yield from _namespaces(catalog, namespace)
+
+
+def _listed(catalog: PyIcebergCatalog, name: tuple[str, ...]) -> bool:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return name in catalog.list_tables(name[:-1])
+    except NoSuchNamespaceError:
+        return False
+
+
+def _sql_rows(catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]] | None:
+    """All pointers of a SQL catalog in one query; None for other kinds.
+
+    Asking table by table costs a query and a metadata read each, which a fleet of thousands pays
+    before every batch.
+    """
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+
+    if not isinstance(catalog, SqlCatalog):
+        return None
+    return _rows(catalog, IcebergTables.__table__)
+
+
+def _rows(catalog: Any, table: Any) -> Iterator[tuple[str, str]]:
+    columns = table.c
+    query = table.select().where(columns.catalog_name == catalog.name)
+    with catalog.engine.connect() as connection:
+        for row in connection.execute(query).mappings():
+            if row.get("iceberg_type") in (None, "TABLE") and row["metadata_location"]:
+                yield f"{row['table_namespace']}.{row['table_name']}", row["metadata_location"]

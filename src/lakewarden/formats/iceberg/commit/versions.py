@@ -1,0 +1,139 @@
+"""Versions of a table's metadata: the one a catalog points at, and how a next one without some snapshots takes its place.
+
+Nothing may vanish that appeared since the version was read, above all no branch or tag. A SQL catalog holds the pointer
+itself, so the next version is written by us, raw, and takes the old one's place only if that is still the current one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakewarden.formats.iceberg.expiry.revision import dumps, next_location, with_snapshot, without
+from lakewarden.formats.iceberg.metadata.document import parse
+from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError, UnreadableMetadataError
+from lakewarden.model.ports import Files
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+
+class MovedOnError(Exception):
+    """Somebody else committed meanwhile: nothing was changed, and it can be tried again on the version that is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A metadata file and what it holds."""
+
+    location: str
+    raw: bytes
+    document: Mapping[str, Any]
+
+
+class Versions(Protocol):
+    """One catalog's tables, by their name within it."""
+
+    def current(self, table: str) -> Version:
+        """The version that the catalog points at now. Raises PlanOutdatedError if the table is gone."""
+        ...
+
+    def expire(
+        self, table: str, version: Version, snapshots: Collection[int], refs: Collection[str], now: datetime
+    ) -> Version:
+        """The next version, less these. Raises MovedOnError if anything changed since `version` was read.
+
+        Where a catalog cannot promise that, what was lost is put back before this returns, or LostRefError is raised.
+        """
+        ...
+
+    def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
+        """The next version, with this snapshot as the newest of its main branch. Raises MovedOnError if that moved on."""
+        ...
+
+    def store_properties(self, table: str) -> Mapping[str, str]:
+        """How the table's files are reached, in PyIceberg's words: what was configured, and what a server adds to it."""
+        ...
+
+
+def read_version(files: Files, location: str) -> Version:
+    """The version at that address. Raises UnreadableMetadataError."""
+    try:
+        raw = files.get(location)
+    except (FileNotFoundError, ValueError) as error:
+        raise UnreadableMetadataError(
+            f"metadata file {location} cannot be read ({error}); nothing was touched"
+        ) from error
+    return Version(location, raw, parse(raw, location))
+
+
+class SqlVersions:
+    """Tables of a SQL catalog: a row holds the pointer, and is changed only while it holds what we have read."""
+
+    def __init__(self, catalog: SqlCatalog, files: Files) -> None:
+        self._catalog = catalog
+        self._files = files
+
+    def current(self, table: str) -> Version:
+        return read_version(self._files, self._pointer(table))
+
+    def expire(
+        self, table: str, version: Version, snapshots: Collection[int], refs: Collection[str], now: datetime
+    ) -> Version:
+        document = without(version.document, version.location, snapshots, refs, int(now.timestamp() * 1000))
+        return self._replace(table, version, document)
+
+    def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
+        return self._replace(table, version, with_snapshot(version.document, version.location, snapshot))
+
+    def store_properties(self, table: str) -> Mapping[str, str]:
+        return dict(self._catalog.properties)
+
+    def _replace(self, table: str, version: Version, document: Mapping[str, Any]) -> Version:
+        location = next_location(version.document, version.location, str(uuid.uuid4()))
+        raw = dumps(document)
+        if not self._files.create(location, raw):
+            raise MovedOnError(f"{location} is taken")
+        try:
+            swapped = self._swap(table, version.location, location)
+        except Exception as error:
+            # The answer may have been lost on its way, so the row says whether it was done.
+            swapped = self._pointer(table) == location
+            if not swapped:
+                raise MovedOnError(str(error)) from error
+        if not swapped:
+            raise MovedOnError(f"{table} was changed meanwhile")
+        return Version(location, raw, document)
+
+    def _pointer(self, table: str) -> str:
+        rows = _tables()
+        query = rows.select().where(*self._is(rows, table))
+        try:
+            with self._catalog.engine.connect() as connection:
+                found = connection.execute(query).mappings().first()
+        except Exception as error:
+            raise CatalogUnavailableError(
+                f"catalog {self._catalog.name} could not be read ({type(error).__name__}: {error}); nothing was changed"
+            ) from error
+        if found is None or not found["metadata_location"]:
+            raise PlanOutdatedError(f"{self._catalog.name}.{table} is gone; nothing of it was changed")
+        return str(found["metadata_location"])
+
+    def _swap(self, table: str, old: str, new: str) -> bool:
+        rows = _tables()
+        change = rows.update().where(*self._is(rows, table), rows.c.metadata_location == old)
+        values = {"metadata_location": new, "previous_metadata_location": old}
+        with self._catalog.engine.begin() as connection:
+            return bool(connection.execute(change.values(**values)).rowcount == 1)
+
+    def _is(self, rows: Any, table: str) -> tuple[Any, Any]:
+        return rows.c.catalog_name == self._catalog.name, rows.c.table_namespace + "." + rows.c.table_name == table
+
+
+def _tables() -> Any:
+    from pyiceberg.catalog.sql import IcebergTables
+
+    return IcebergTables.__table__

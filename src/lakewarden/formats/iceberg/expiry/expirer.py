@@ -1,0 +1,144 @@
+"""ExpiryRun snapshots and refs of an Iceberg table: one commit of metadata. No file is touched.
+
+The plan says what may go. The commit takes what may still go then: a snapshot that a new branch or tag leads to, or that
+a rollback made current again, stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lakewarden.formats.iceberg.commit.versions import MovedOnError, Version, Versions, read_version
+from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, refs_of, retention
+from lakewarden.formats.iceberg.expiry.revision import without
+from lakewarden.formats.iceberg.metadata.document import snapshots_of, table_state
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
+from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
+from lakewarden.model.policy import ExpiryPolicy
+from lakewarden.model.ports import Files
+from lakewarden.model.table import Pointer, TableState, name_within
+
+TRIES = 10
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
+
+
+class IcebergExpirer:
+    """Expiry through one catalog."""
+
+    def __init__(self, files: Files, versions: Callable[[], Versions]) -> None:
+        """`versions` opens the catalog, or raises UnsupportedTableError for a kind that cannot be changed safely."""
+        self._files = files
+        self._versions = versions
+
+    def survey(self, state: TableState, policy: ExpiryPolicy, now: datetime) -> Expiration:
+        """What may go now, of every branch, tag and staged snapshot."""
+        try:
+            self._versions()
+            return survey(state, read_version(self._files, state.metadata_location), policy, now)
+        except LakewardenError as error:
+            return Expiration(refusal=error.refusal())
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"{state.metadata_location} lacks or garbles a field ({error}); nothing was touched"
+            return Expiration(refusal=UnreadableMetadataError(reason).refusal())
+
+    def outdated(self, pointer: Pointer, detail: Detail, *, resumed: bool) -> str | None:
+        """Nothing but another table in its place: whatever else changed is taken into account by the commit."""
+        found = read_version(self._files, pointer.metadata_location).document.get("table-uuid")
+        return None if found == detail["uuid"] else "it was dropped and made again"
+
+    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
+        """Expire what was planned and may still go. Raises TableMovedError if the table does not hold still."""
+        versions = self._versions()
+        table = name_within(pointer.identifier)
+        tries = Retrying(
+            retry=retry_if_exception_type(MovedOnError),
+            stop=stop_after_attempt(TRIES),
+            wait=wait_random_exponential(FIRST_WAIT, LONGEST_WAIT),
+            reraise=True,
+        )
+        try:
+            return tries(self._once, versions, table, detail, hands)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # Whatever made it so since the plan: the other tables of the run are none of its business.
+            reason = f"the metadata of {pointer.identifier} lacks or garbles a field ({error}); nothing was touched"
+            raise UnreadableMetadataError(reason) from error
+        except MovedOnError as conflict:
+            raise TableMovedError(
+                f"{pointer.identifier} changed {TRIES} times while its snapshots were about to expire ({conflict}); "
+                "nothing of it was changed"
+            ) from conflict
+
+    def _once(self, versions: Versions, table: str, detail: Detail, hands: Hands) -> Changes:
+        version = versions.current(table)
+        if version.document.get("table-uuid") != detail["uuid"]:
+            raise TableMovedError(f"{table} was dropped and made again; nothing of it was changed")
+        if (refusal := table_state(table, version.location, version.document).refusal) is not None:
+            # Garbage collection was switched off since the plan, say. It would not be planned now, nor is it committed.
+            unreadable = refusal.code == UnreadableMetadataError.code
+            raise (UnreadableMetadataError if unreadable else PlanOutdatedError)(refusal.message)
+        announced = hands.announced
+        found = _still(version, detail, hands.in_use_since)
+        snapshots = set(detail["snapshots"]) & found.expired.keys()
+        refs = detail["refs"].keys() & found.refs_expired.keys()
+        if snapshots or refs:
+            hands.archive(version.raw, sorted(snapshots))
+            version = versions.expire(table, version, snapshots, refs, hands.now)
+        # What an engine expired meanwhile is not ours, unless a try before this one may have been the one that did.
+        if announced is not None:
+            snapshots, refs = snapshots | announced, set(detail["refs"])
+        left = {int(s["snapshot-id"]) for s in snapshots_of(version.document)}
+        return {"snapshots": len(snapshots - left), "refs": len(refs - refs_of(version.document).keys())}
+
+
+def _still(version: Version, detail: Detail, in_use_since: datetime | None) -> Retention:
+    """What may go of a table as it is now, by the rules and at the instant of the plan."""
+    policy = ExpiryPolicy.of({**detail["policy"], "enabled": True})
+    # An id that a ref points at since the plan stays, and the others go.
+    taken = {int(ref["snapshot-id"]) for ref in refs_of(version.document).values()}
+    ids = tuple(number for number in policy.expire_ids if number not in taken)
+    policy = replace(policy, max_expire=None, expire_ids=ids, in_use_since=in_use_since)
+    at = datetime.fromtimestamp(detail["at_ms"] / 1000, UTC)
+    planned: Mapping[str, int] = detail["refs"]
+    return retention(version.document, policy, at, removable=planned)
+
+
+def survey(state: TableState, version: Version, policy: ExpiryPolicy, now: datetime) -> Expiration:
+    """What may go of a table as it was read."""
+    document = version.document
+    found = retention(document, policy, now)
+    times = {int(s["snapshot-id"]): int(s["timestamp-ms"]) for s in snapshots_of(document)}
+    refs = refs_of(document)
+    at_ms = int(now.timestamp() * 1000)
+    left = without(document, version.location, found.expired.keys(), found.refs_expired.keys(), at_ms)
+    # Whatever the table would hold then; the file that is current now is named by its log.
+    after = table_state(state.identifier, state.metadata_location, left)
+    if after.refusal is not None:
+        return Expiration(refusal=after.refusal)
+
+    def lines(several: Mapping[int, tuple[str, str]]) -> tuple[SnapshotLine, ...]:
+        newest = sorted(several.items(), key=lambda item: (-times[item[0]], item[0]))
+        return tuple(SnapshotLine(branch or STAGED, n, times[n], why) for n, (branch, why) in newest)
+
+    def ref_lines(several: Mapping[str, str]) -> tuple[RefLine, ...]:
+        return tuple(RefLine(n, str(refs[n]["type"]), int(refs[n]["snapshot-id"]), why) for n, why in several.items())
+
+    detail: dict[str, Any] = {
+        "uuid": state.uuid,
+        "at_ms": at_ms,
+        "policy": policy.as_values(),
+        "snapshots": sorted(found.expired),
+        "refs": {name: int(refs[name]["snapshot-id"]) for name in found.refs_expired},
+    }
+    return Expiration(
+        expired=lines(found.expired),
+        kept=lines(found.kept),
+        refs_expired=ref_lines(found.refs_expired),
+        refs_kept=ref_lines(found.refs_kept),
+        holders=after.held,
+        detail=detail,
+    )

@@ -1,0 +1,124 @@
+"""A Paimon catalog: who its tables are, where they lie, and whether they changed.
+
+A filesystem catalog is a directory of databases and is listed here; other metastores are asked through pypaimon. The
+tables themselves are read raw: what a library's model of a snapshot leaves out would protect nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+from lakewarden.formats.paimon.catalog.metastore import metastore_tables
+from lakewarden.formats.paimon.metadata.documents import table_state, table_uuid, unread
+from lakewarden.formats.paimon.metadata.listing import BranchFiles, fingerprint, list_metadata
+from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.model.errors import (
+    CatalogUnavailableError,
+    LakewardenError,
+    StoreUnavailableError,
+    UnreadableMetadataError,
+    UnsupportedTableError,
+)
+from lakewarden.model.ports import Files
+from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.uri import FileUri
+
+THREADS = 16
+DATABASE_SUFFIX = ".db"
+UNLISTABLE = "unlistable"
+
+
+class PaimonCatalog:
+    """One configured catalog."""
+
+    format = "paimon"
+
+    def __init__(self, name: str, properties: Mapping[str, str], files: Files) -> None:
+        self.name = name
+        self._properties = dict(properties)
+        self._files = files
+        self._listed: dict[str, tuple[str, tuple[BranchFiles, ...] | None]] = {}
+        self._metastore = self._properties.get("metastore", "filesystem").strip().lower()
+
+    def pointers(self) -> Sequence[Pointer]:
+        """Every table and the fingerprint of its metadata files; no file is opened. Raises CatalogUnavailableError."""
+        filesystem = self._metastore == "filesystem"
+        places = self._directories() if filesystem else metastore_tables(self.name, self._properties)
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = pool.map(lambda place: self._pointer(*place, known=not filesystem), sorted(places))
+            return [pointer for pointer in found if pointer is not None]
+
+    def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
+        """The table as it is now, whatever the pointer's fingerprint says; refused where it cannot be understood."""
+        location, _, seen = pointer.metadata_location.rpartition("#")
+        try:
+            # The listing behind the pointer may serve as the first of the two around the reading.
+            mark, branches = self._listed.pop(location, ("", None))
+            table = read_table(location, self._files, listed=branches if mark == seen else None)
+            return self._served(table_state(pointer.identifier, table, table_uuid(table)))
+        except LakewardenError as error:
+            return unread(pointer.identifier, location, seen).refused(error.refusal())
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            reason = f"the metadata of {location} is garbled ({type(error).__name__}: {error}); nothing was touched"
+            return unread(pointer.identifier, location, seen).refused(UnreadableMetadataError(reason).refusal())
+
+    def _served(self, state: TableState) -> TableState:
+        """The table; refused if a server keeps its snapshots, tags and branches, of which files are only a copy."""
+        if self._metastore != "rest" or state.refusal is not None:
+            return state
+        message = (
+            f"catalog {self.name} is a REST server that manages snapshots, tags and branches of {state.identifier}"
+        )
+        return state.refused(UnsupportedTableError(f"{message}; nothing was touched").refusal())
+
+    def _pointer(self, identifier: str, location: str, *, known: bool) -> Pointer | None:
+        """The table in a directory; None if there is none. `known`: the metastore says that it is a table."""
+        try:
+            branches = list_metadata(location, self._files)
+        except StoreUnavailableError:
+            # One table that cannot be listed is refused when it is loaded; the others go on.
+            return Pointer(identifier, f"{location}#{UNLISTABLE}")
+        # A directory without a schema is no table: nothing is known of it, and nothing in it is ever touched.
+        if not known and not branches[0].schema:
+            return None
+        mark = fingerprint(branches)
+        self._listed[location] = (mark, branches)
+        witness = next((file.uri for file in branches[0].schema), None)
+        return Pointer(identifier, f"{location}#{mark}", witness)
+
+    def _directories(self) -> Iterable[tuple[str, str]]:
+        """Every directory of every database, as (identifier, location): tables, and what else somebody put there."""
+        warehouse = self._warehouse()
+        found = self._files.entries(warehouse)
+        if not found.files and not found.directories and not self._exists(warehouse):
+            raise CatalogUnavailableError(
+                f"the warehouse {warehouse} of catalog {self.name} is not there; nothing was planned or changed",
+                hint="Correct `warehouse` in the catalog's properties, or mount the disk that should hold it.",
+            )
+        databases = [name for name in found.directories if name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX]
+        with ThreadPoolExecutor(THREADS) as pool:
+            listings = pool.map(lambda name: self._files.entries(f"{warehouse}{name}/"), databases)
+            return [
+                (f"{self.name}.{database.removesuffix(DATABASE_SUFFIX)}.{table}", f"{warehouse}{database}/{table}/")
+                for database, listing in zip(databases, listings, strict=True)
+                for table in listing.directories
+            ]
+
+    def _warehouse(self) -> str:
+        try:
+            return FileUri.parse(self._properties["warehouse"]).as_prefix()
+        except (KeyError, ValueError) as error:
+            raise CatalogUnavailableError(
+                f"catalog {self.name} has no usable warehouse ({error}); nothing was planned or changed",
+                hint="Set `warehouse` in the catalog's properties to an absolute path or address.",
+            ) from error
+
+    def _exists(self, directory: str) -> bool:
+        """Whether an empty directory is there: its parent knows. A missing one must not read as "no tables"."""
+        parent, _, name = directory.rstrip("/").rpartition("/")
+        try:
+            return name in self._files.entries(f"{parent}/").directories
+        except (StoreUnavailableError, ValueError):
+            return False

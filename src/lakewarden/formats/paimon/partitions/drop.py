@@ -1,0 +1,237 @@
+"""Dropping partitions: every live file of them marked as deleted in one commit. The files stay until snapshots expire."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from lakewarden.formats.paimon.commit.commit import Committed, commit_changes
+from lakewarden.formats.paimon.commit.new_snapshot import Changes, Commit, DeletedFiles
+from lakewarden.formats.paimon.manifests.avro_records import AvroRecords, Record, merged, read_records
+from lakewarden.formats.paimon.metadata.options import truth
+from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.support import check_supported
+from lakewarden.formats.paimon.metadata.table import PaimonTable, Schema, Snapshot
+from lakewarden.formats.paimon.partitions.values import Column, decode, partition_columns
+from lakewarden.model.errors import IncompleteManifestError, UnreadableMetadataError, UnsupportedTableError
+from lakewarden.model.ports import Files
+
+POSTPONED = -2  # the bucket number of tables whose files get their bucket later
+_INDEXES = frozenset({"HASH", "DELETION_VECTORS"})
+_AT_ONCE = 32  # manifests in memory together
+_ROWS = 20_000  # entries in one new manifest
+
+Identity = tuple[object, ...]
+# What a partition holds: how many files, and the newest known creation time of its entries.
+Held = tuple[int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The commit that took partitions out, if one was needed, and those that were kept: they hold something else."""
+
+    commit: Committed | None
+    kept: frozenset[bytes] = frozenset()
+
+
+def drop_partitions(
+    location: str,
+    files: Files,
+    partitions: Collection[bytes],
+    commit_user: str,
+    commit_identifier: int,
+    now_ms: int,
+    sleep: Callable[[float], None] = time.sleep,
+    *,
+    expected: Mapping[bytes, Held] | None = None,
+    properties: Mapping[str, str] | None = None,
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+) -> Dropped:
+    """Drop these partitions (the bytes of `_PARTITION`) from the main branch; no commit if none holds a file any more.
+
+    One that holds something else than `expected` is kept, and is judged anew at each try: a writer may be quicker.
+
+    A repeated call with the same user and identifier finds the commit that the first one made. Raises
+    UnsupportedTableError for a table that needs more than a commit, CommitConflictError if other writers were quicker
+    too often, and what reading the table raises.
+    """
+    commit = Commit(commit_user, commit_identifier, now_ms, properties or {})
+    kept: frozenset[bytes] = frozenset()
+
+    def read() -> PaimonTable:
+        table = read_table(location, files, sleep)
+        check_supported(location, table)
+        check_droppable(table.main.schema)
+        return table
+
+    def plan(table: PaimonTable) -> Changes | None:
+        nonlocal kept
+        changes, kept = plan_drop(table, frozenset(partitions), files, expected or {})
+        return changes
+
+    made = commit_changes(location, read, plan, commit, files, sleep, new_id)
+    return Dropped(made, kept)
+
+
+def check_droppable(schema: Schema) -> None:
+    """Raise UnsupportedTableError for a table where a commit alone would leave something else out of step."""
+    options = schema.options
+    if truth(options, "metastore.partitioned-table"):
+        raise _needs("metastore.partitioned-table=true", "its partitions are also in the metastore")
+    if truth(options, "chain-table.enabled"):
+        raise _needs("chain-table.enabled=true", "its branches share partitions")
+    if options.get("metadata.iceberg.storage", "disabled").strip().lower() != "disabled":
+        raise _needs("metadata.iceberg.storage", "its Iceberg metadata is written by Paimon's own commits only")
+    if options.get("commit.callbacks", "").strip():
+        raise _needs("commit.callbacks", "something wants to hear of every commit, and only Paimon's own tell it")
+
+
+def plan_drop(
+    table: PaimonTable, partitions: frozenset[bytes], files: Files, expected: Mapping[bytes, Held]
+) -> tuple[Changes | None, frozenset[bytes]]:
+    """What a commit changes in the latest snapshot, None if nothing; and the partitions that hold something unexpected.
+
+    What changes: the live entries of the other partitions go, and their index entries.
+    """
+    nothing: frozenset[bytes] = frozenset()
+    latest = table.main.latest
+    if latest is None or not partitions:
+        return None, nothing
+    manifests = _manifests(table, latest, files)
+    if manifests is None:
+        return None, nothing
+    columns = partition_columns(table.main.schema)
+    postponed = table.main.schema.options.get("bucket", "-1").strip() == str(POSTPONED)
+    live = _Live(partitions, every_bucket=postponed)
+    for uri, file in _opened(table, manifests, files):
+        live.add(uri, file)
+    kept = frozenset(p for p, held in live.held.items() if held[0] > 0 and held != expected.get(p, held))
+    deleted = tuple(part for part in live.deleted(columns) if part.partition not in kept)
+    if not deleted:
+        return None, kept
+    return Changes(manifests, deleted, _remaining_index(table, latest, partitions - kept, files)), kept
+
+
+class _Live:
+    """The entries of some partitions, added minus deleted, whatever order they come in."""
+
+    def __init__(self, partitions: frozenset[bytes], every_bucket: bool) -> None:
+        self._partitions = partitions
+        self._every_bucket = every_bucket
+        self._counts: dict[Identity, int] = {}
+        self._added: dict[Identity, tuple[str, Record]] = {}
+        self._shapes: dict[str, AvroRecords] = {}
+        self.held: dict[bytes, Held] = {}
+
+    def add(self, uri: str, file: AvroRecords) -> None:
+        shape = file.shape
+        self._shapes.setdefault(shape, AvroRecords(file.schema, file.codec, ()))
+        for record in file.records:
+            if record["_PARTITION"] not in self._partitions:
+                continue
+            if record["_KIND"] not in (0, 1):
+                raise UnreadableMetadataError(f"{uri} has an entry of the unknown kind {record['_KIND']}")
+            identity, sign = _identity(record), 1 if record["_KIND"] == 0 else -1
+            self._counts[identity] = self._counts.get(identity, 0) + sign
+            # Exactly as partitions are counted for a plan: every entry's time counts, those of deleted files too.
+            files, newest = self.held.get(record["_PARTITION"], (0, None))
+            times = [time for time in (newest, _created_ms(record)) if time is not None]
+            self.held[record["_PARTITION"]] = files + sign, max(times, default=None)
+            if record["_KIND"] == 0:
+                self._added[identity] = shape, record
+
+    def deleted(self, columns: Sequence[Column]) -> Iterator[DeletedFiles]:
+        """What is live, a partition and shape at a time."""
+        groups: dict[tuple[bytes, str], list[Record]] = {}
+        for identity, count in self._counts.items():
+            if count not in (0, 1):
+                raise UnreadableMetadataError(
+                    f"the manifests add the file {identity[3]} {count} times more often than they delete it"
+                )
+            if count == 1:
+                shape, record = self._added[identity]
+                # Files that wait for their bucket are left to the table's own jobs, as Paimon leaves them.
+                if self._every_bucket or record["_BUCKET"] >= 0:
+                    groups.setdefault((record["_PARTITION"], shape), []).append(record)
+        for (partition, shape), records in groups.items():
+            nulls = tuple(value is None for value in decode(partition, columns))
+            form, entries = self._shapes[shape], iter(records)
+            while some := tuple(islice(entries, _ROWS)):
+                yield DeletedFiles(partition, nulls, form.schema, form.codec, some)
+
+
+def _identity(record: Record) -> Identity:
+    """What makes two entries speak of one file: the same name at another level is another entry."""
+    file = record["_FILE"]
+    return (
+        record["_PARTITION"],
+        record["_BUCKET"],
+        file["_LEVEL"],
+        file["_FILE_NAME"],
+        tuple(file.get("_EXTRA_FILES") or ()),
+        file.get("_EMBEDDED_FILE_INDEX"),
+        file.get("_EXTERNAL_PATH"),
+    )
+
+
+def _created_ms(record: Record) -> int | None:
+    """A wall clock without a zone, in milliseconds; None where the writer did not say."""
+    created = record["_FILE"].get("_CREATION_TIME")
+    if isinstance(created, datetime):
+        return (created.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
+    return created if isinstance(created, int) else None
+
+
+def _manifests(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroRecords | None:
+    """Everything the snapshot's two lists name, in their order."""
+    lists = [
+        _whole(table.manifest(name), files, size)
+        for name, size in ((snapshot.base, snapshot.base_size), (snapshot.delta, snapshot.delta_size))
+        if name is not None
+    ]
+    return (lists[0] if len(lists) == 1 else merged(*lists)) if lists else None
+
+
+def _opened(table: PaimonTable, manifests: AvroRecords, files: Files) -> Iterator[tuple[str, AvroRecords]]:
+    rows = manifests.records
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        uris = [table.manifest(row["_FILE_NAME"]) for row in some]
+        for uri, row, data in zip(uris, some, files.get_many(uris), strict=True):
+            if isinstance(data, FileNotFoundError):
+                raise IncompleteManifestError(f"{uri} is missing, and the latest snapshot needs it") from data
+            if isinstance(data, Exception):
+                raise data
+            yield uri, read_records(data, uri, row["_FILE_SIZE"], row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])
+
+
+def _remaining_index(
+    table: PaimonTable, snapshot: Snapshot, partitions: frozenset[bytes], files: Files
+) -> AvroRecords | None:
+    """The index manifest without these partitions; None if it has nothing of them and stays as it is."""
+    if snapshot.index_manifest is None:
+        return None
+    index = _whole(table.manifest(snapshot.index_manifest), files)
+    going = [record for record in index.records if record["_PARTITION"] in partitions]
+    for record in going:
+        if record["_INDEX_TYPE"] not in _INDEXES or record.get("_GLOBAL_INDEX") is not None:
+            raise _needs(f"an index of the type {record['_INDEX_TYPE']}", "it may span more than these partitions")
+    if not going:
+        return None
+    rest = tuple(record for record in index.records if record["_PARTITION"] not in partitions)
+    return AvroRecords(index.schema, index.codec, rest)
+
+
+def _whole(uri: str, files: Files, size: int | None = None) -> AvroRecords:
+    try:
+        return read_records(files.get(uri), uri, size)
+    except FileNotFoundError as error:
+        raise IncompleteManifestError(f"{uri} is missing, and the latest snapshot needs it") from error
+
+
+def _needs(what: str, why: str) -> UnsupportedTableError:
+    return UnsupportedTableError(f"the table has {what}, and {why}; no partition was dropped")

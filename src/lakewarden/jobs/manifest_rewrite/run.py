@@ -1,0 +1,119 @@
+"""Apply a plan that rewrites manifests: spec by spec, each in one commit that is checked before anybody sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.runs import STOPPED
+from lakewarden.model.errors import CommitConflictError, LakewardenError, PlanOutdatedError, SparkFailedError
+from lakewarden.model.plan import TablePlan
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult
+from lakewarden.model.table import Pointer, catalog_of
+from lakewarden.steps.apply.guard import all_held, check_frozen, root_lease
+from lakewarden.steps.apply.lineage import lineage
+from lakewarden.steps.apply.tables import TableRun
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.fleet import load_states, pointers_of
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.spark.session import SparkSession
+
+TRIES = 3
+CLUSTERED = "clustered"
+
+
+class RewriteRun(TableRun):
+    """One run of one manifest plan."""
+
+    def __init__(
+        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
+    ) -> None:
+        super().__init__(deployment, result, run_id, lease, progress)
+        steps = self.steps(CLUSTERED)
+        self._done: dict[tuple[str, int], int] = {(step["table"], step["spec"]): step["manifests"] for step in steps}
+
+    def run(self) -> RunResult:
+        """Table by table; one that cannot be changed does not stop the others."""
+        tables = self.starts([table for table in self.tables("manifests") if not self._is_done(table)])
+        failed: list[FailedFile] = []
+        spark = self._spark(tables) if tables else None
+        for place, table in enumerate(tables, start=1):
+            try:
+                assert spark is not None
+                self._table(spark, table)
+            except LakewardenError as error:
+                failed.append(self.failure(table.identifier, error))
+            self.progress("rewrite manifests", place, len(tables))
+        return self.closed({"manifests": sum(self._done.values())}, failed)
+
+    def _is_done(self, table: TablePlan) -> bool:
+        return all((table.identifier, spec) in self._done for spec in _specs(table))
+
+    def _spark(self, tables: Sequence[TablePlan]) -> SparkSession:
+        """A session with Iceberg's runtime. Raises SparkFailedError if there is none; the same apply goes on when there is."""
+        from lakewarden.pipeline.rewrite.manifests import check_runtime, packages_for
+
+        spark = self.deployment.warm_spark(packages_for(table.metadata_location for table in tables)).result()
+        try:
+            check_runtime(spark._jvm)
+        except SparkFailedError as error:
+            self.deployment.ledger.runs.step(self.run_id, STOPPED, {"code": error.code, "message": error.message})
+            self.deployment.ledger.runs.mark(self.run_id, STOPPED)
+            raise
+        return spark
+
+    def _table(self, spark: SparkSession, table: TablePlan) -> None:
+        """Every spec of one table that the plan names."""
+        name = table.identifier
+        with ExitStack() as stack:
+            leases = [stack.enter_context(root_lease(self.deployment, prefix)) for prefix in self.roots_of(name)]
+            found = pointers_of(self.deployment.catalogs).get(name)
+            if found is None:
+                raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+            state = load_states([found], self.plan.cutoff)[0]
+            if state.refusal is not None or state.uuid != table.uuid:
+                why = state.refusal.message if state.refusal else "it was dropped and made again"
+                raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
+            for spec in _specs(table):
+                if (name, spec) in self._done:
+                    continue
+                made = self._spec(spark, table, found[1], spec, [self.lease, *leases])
+                self._done[name, spec] = int(made.get("manifests", 0))
+                detail = {**made, "table": name, "spec": spec, "manifests": self._done[name, spec]}
+                self.deployment.ledger.runs.step(self.run_id, CLUSTERED, detail)
+
+    def _spec(
+        self, spark: SparkSession, table: TablePlan, pointer: Pointer, spec: int, leases: Sequence[Lease]
+    ) -> Mapping[str, Any]:
+        """One spec, on the table as it is now; again on the next one if another writer was quicker."""
+        from lakewarden.pipeline.rewrite.manifests import rewrite_manifests
+
+        rewriter = self.deployment.manifest_rewriters[catalog_of(table.identifier)]
+        commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
+        properties = {**lineage(self.deployment, self.plan, self.run_id), "lakewarden.commit": commit}
+        for attempt in range(1, TRIES + 1):
+            check_frozen(self.deployment, "no further manifest was rewritten")
+            all_held(leases)
+            opened = rewriter.open(pointer, table.uuid)
+            if commit in opened.commits:
+                return opened.commits[commit]  # made by this run, which then crashed
+            snapshot = rewrite_manifests(spark, opened, spec, properties)
+            if snapshot is None:
+                return {}
+            # Rewriting may have taken a while: a worker that was given up meanwhile must not commit.
+            all_held(leases)
+            try:
+                return rewriter.commit(opened, snapshot)
+            except CommitConflictError:
+                if attempt == TRIES:
+                    raise
+                self.log.info("rewriting again", table=table.identifier, spec=spec, attempt=attempt)
+        raise AssertionError("unreachable")
+
+
+def _specs(table: TablePlan) -> Iterator[int]:
+    yield from (int(one["spec"]) for one in table.detail["specs"])

@@ -1,0 +1,170 @@
+"""Partition expiry: which partitions are old enough to be dropped.."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lakewarden.logs import bind
+from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
+from lakewarden.model.partitions import PartitionExpiration, PartitionExpirer, PartitionFiles, PartitionLine
+from lakewarden.model.plan import TablePlan
+from lakewarden.model.policy import Job, PartitionPolicy
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import PlanResult
+from lakewarden.model.table import Holder, TableState, catalog_of
+from lakewarden.pipeline.read.manifests import note_refusal
+from lakewarden.pipeline.read.partitions import Times, by_table
+from lakewarden.pipeline.read.to_read import ToRead
+from lakewarden.steps.compare.findings import Findings, refusals_of
+from lakewarden.steps.compare.sweep import read_task, spark_failure
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.steps.plan.document import (
+    Request,
+    chosen_of,
+    committable,
+    draw_up,
+    planned_root,
+    policies_of,
+)
+
+STAGES = 4
+Policies = Mapping[str, PartitionPolicy]
+
+
+def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
+    """Observe the tables and write down which partitions would be dropped. Changes nothing."""
+    log = bind(job=str(Job.PARTITION_EXPIRY))
+    now = deployment.clock.now()
+    session = deployment.warm_spark()
+
+    progress("load tables", 0, STAGES)
+    fleet = load_fleet(deployment, now)
+    policies, fleet = policies_of(deployment, fleet, request, Job.PARTITION_EXPIRY, PartitionPolicy.of)
+    fleet = committable(deployment, fleet)
+    chosen = chosen_of(fleet, request)
+    asked = dict(_asked(deployment, fleet, policies, chosen))
+
+    progress("count", 1, STAGES)
+    aging = {number: holder for number, holder in asked.items() if isinstance(holder, Holder)}
+    wanted = ToRead.of(
+        (
+            (n, replace(fleet.states[n], manifest_lists=h.manifest_lists, manifests=(), files=()))
+            for n, h in aging.items()
+        ),
+        fleet.homes,
+    )
+    times = {n: _expirer(deployment, fleet.states[n]).commit_times(fleet.states[n]) for n in aging}
+    try:
+        partitions, notes = by_table(_counted(session.result(), wanted, deployment, times)) if aging else ({}, {})
+    except LakewardenError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
+
+    progress("decide", 2, STAGES)
+    found: dict[int, PartitionExpiration] = {}
+    for number, answer in asked.items():
+        if isinstance(answer, Refusal):
+            found[number] = PartitionExpiration(refusal=answer)
+        elif number in notes:
+            found[number] = PartitionExpiration(refusal=note_refusal(notes[number]))
+        elif answer is not None:
+            found[number] = _survey(deployment, fleet.states[number], policies, partitions.get(number, []), now)
+
+    progress("write the plan", 3, STAGES)
+    tables = tuple(_tables(deployment, fleet, policies, chosen, found, partitions))
+    changing = {table.identifier for table in tables if any(table.changes.values())}
+    result = draw_up(
+        deployment,
+        request,
+        fleet,
+        Job.PARTITION_EXPIRY,
+        now,
+        tables=tables,
+        roots=tuple(planned_root(r, fleet, Findings()) for r in fleet.roots if changing.intersection(r.tables)),
+    )
+    progress("done", STAGES, STAGES)
+    log.info("plan written", plan=result.plan.plan_id, partitions=result.plan.totals()["changes"].get("partitions", 0))
+    return result
+
+
+def _counted(spark: Any, wanted: ToRead, deployment: Deployment, times: Times) -> Any:
+    from lakewarden.pipeline.read.partition_counts import partitions_of
+
+    return partitions_of(spark, wanted, replace(read_task(deployment), cache=None), times)
+
+
+def _asked(
+    deployment: Deployment, fleet: Fleet, policies: Policies, chosen: frozenset[str]
+) -> Iterator[tuple[int, Holder | Refusal | None]]:
+    """What has to be read of each chosen table, tables side by side."""
+    numbers = [n for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
+
+    def ask(state: TableState) -> Holder | Refusal | None:
+        expirer = deployment.partition_expirers.get(catalog_of(state.identifier))
+        if expirer is None:
+            why = f"partitions of {state.format} tables cannot be expired by this version; nothing of it is touched"
+            return UnsupportedTableError(why).refusal()
+        return expirer.latest(state, policies[state.identifier])
+
+    with ThreadPoolExecutor(LOAD_THREADS) as pool:
+        yield from zip(numbers, pool.map(lambda number: ask(fleet.states[number]), numbers), strict=True)
+
+
+def _expirer(deployment: Deployment, state: TableState) -> PartitionExpirer:
+    return deployment.partition_expirers[catalog_of(state.identifier)]
+
+
+def _survey(
+    deployment: Deployment, state: TableState, policies: Policies, partitions: list[PartitionFiles], now: datetime
+) -> PartitionExpiration:
+    return _expirer(deployment, state).survey(state, policies[state.identifier], partitions, now)
+
+
+def _tables(
+    deployment: Deployment,
+    fleet: Fleet,
+    policies: Policies,
+    chosen: frozenset[str],
+    found: Mapping[int, PartitionExpiration],
+    partitions: Mapping[int, list[PartitionFiles]],
+) -> Iterator[TablePlan]:
+    refusals = refusals_of(fleet, Findings(), deployment.ledger.reach.last())
+    for number, state in enumerate(fleet.states):
+        if state.identifier not in chosen:
+            continue
+        mine = found.get(number, PartitionExpiration(inactive="its partitions do not age"))
+        reasons = [*refusals[state.identifier], *([mine.refusal] if mine.refusal else [])]
+        yield TablePlan(
+            identifier=state.identifier,
+            uuid=state.uuid,
+            format=state.format,
+            metadata_location=state.metadata_location,
+            refs=state.refs,
+            refusal=reasons[0] if reasons else None,
+            changes={} if reasons else {"partitions": len(mine.expired)},
+            policy=policies[state.identifier].as_values(),
+            detail={} if reasons else _detail(mine, partitions.get(number, [])),
+        )
+
+
+def _detail(found: PartitionExpiration, partitions: list[PartitionFiles]) -> dict[str, Any]:
+    """What goes, with what each partition held when it was planned: one that has changed since is left alone."""
+    held = {row.partition: row for row in partitions}
+
+    def line(item: PartitionLine) -> dict[str, Any]:
+        row = held[item.partition]
+        counts = {"files": row.files, "newest_ms": row.known_ms}
+        return {"partition": item.partition.hex(), "label": item.label, "reason": item.reason, **counts}
+
+    detail: dict[str, Any] = {
+        "expire": [line(item) for item in found.expired],
+        "keep": [{"label": item.label, "reason": item.reason} for item in found.kept],
+        "batches": [len(batch) for batch in found.batches],
+    }
+    return detail | ({"inactive": found.inactive} if found.inactive else {})

@@ -1,0 +1,147 @@
+"""Apply a plan that drops partitions: one commit a batch, each under a number of its own, so that none is made twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from lakewarden.ledger.lease import Lease
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError
+from lakewarden.model.partitions import Drop
+from lakewarden.model.plan import TablePlan
+from lakewarden.model.policy import PartitionPolicy
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import FailedFile, PlanResult, RunResult
+from lakewarden.model.table import Holder, TableState, catalog_of
+from lakewarden.pipeline.read.manifests import note_refusal
+from lakewarden.pipeline.read.partitions import by_table, partitions_here
+from lakewarden.pipeline.read.to_read import ToRead
+from lakewarden.steps.apply.guard import check_frozen, root_lease
+from lakewarden.steps.apply.lineage import lineage
+from lakewarden.steps.apply.tables import TableRun
+from lakewarden.steps.compare.sweep import read_task
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.fleet import load_states, pointers_of
+
+DROPPED = "dropped"
+
+
+class DropRun(TableRun):
+    """One run of one partition plan."""
+
+    def __init__(
+        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
+    ) -> None:
+        super().__init__(deployment, result, run_id, lease, progress)
+        steps = self.steps(DROPPED)
+        self._done: dict[tuple[str, int], int] = {(step["table"], step["batch"]): step["partitions"] for step in steps}
+        self._kept = {(step["table"], partition) for step in steps for partition in step.get("kept", ())}
+
+    def run(self) -> RunResult:
+        """Table by table; one that cannot be changed does not stop the others."""
+        tables = self.starts([table for table in self.tables("partitions") if not self._is_done(table)])
+        failed: list[FailedFile] = []
+        for place, table in enumerate(tables, start=1):
+            try:
+                self._table(table)
+            except LakewardenError as error:
+                failed.append(self.failure(table.identifier, error))
+            self.progress("drop partitions", place, len(tables))
+        return self.closed({"partitions": sum(self._done.values())}, [*failed, *self._named()])
+
+    def _is_done(self, table: TablePlan) -> bool:
+        return all((table.identifier, number) in self._done for number in range(len(table.detail["batches"])))
+
+    def _named(self) -> Iterator[FailedFile]:
+        """Every partition that was left alone, also by this run before a crash."""
+        for table in self.tables("partitions"):
+            for line in table.detail["expire"]:
+                if (table.identifier, line["partition"]) in self._kept:
+                    uri = f"{table.identifier} {line['label']}"
+                    yield FailedFile(uri, PlanOutdatedError.code, "it changed since the plan; it was kept")
+
+    def _table(self, table: TablePlan) -> None:
+        """Every batch of one table. Partitions that changed since the plan are left alone and remembered."""
+        name = table.identifier
+        with ExitStack() as stack:
+            for root in self.plan.roots:
+                if name in root.tables:
+                    stack.enter_context(root_lease(self.deployment, root.prefix))
+            found = pointers_of(self.deployment.catalogs).get(name)
+            if found is None:
+                raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+            state = load_states([found], self.plan.cutoff)[0]
+            if state.refusal is not None or state.uuid != table.uuid:
+                why = state.refusal.message if state.refusal else "it was dropped and made again"
+                raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
+            changed = self._changed(state, table)
+            expirer = self.deployment.partition_expirers[catalog_of(name)]
+            for number, batch in enumerate(_batches(table)):
+                check_frozen(self.deployment, "no further partition was dropped")
+                self.lease.check()
+                if (name, number) in self._done:
+                    continue
+                going = [line for line in batch if line["partition"] not in changed]
+                now_ms = int(self.deployment.clock.now().timestamp() * 1000)
+                made = expirer.drop(found[1], self._drop(name, number, going), now_ms) if going else None
+                changed |= frozenset(made.get("kept", ()) if made else ())
+                kept = [line["partition"] for line in batch if line["partition"] in changed]
+                self._kept |= {(name, partition) for partition in kept}
+                self._done[name, number] = made.get("partitions", len(going)) if made else 0
+                counts = {"partitions": self._done[name, number], "kept": kept}
+                detail = {"table": name, "batch": number, **(made or {}), **counts}
+                self.deployment.ledger.runs.step(self.run_id, DROPPED, detail)
+
+    def _drop(self, name: str, number: int, going: Sequence[Mapping[str, Any]]) -> Drop:
+        keys = [bytes.fromhex(line["partition"]) for line in going]
+        return Drop(
+            tuple(keys),
+            f"lakewarden-{self.run_id}",
+            _identifier(self.run_id, name, number),
+            lineage(self.deployment, self.plan, self.run_id),
+            {key: (line["files"], line["newest_ms"]) for key, line in zip(keys, going, strict=True)},
+        )
+
+    def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
+        """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
+        policy = PartitionPolicy.of({**table.policy, "enabled": True})
+        expirer = self.deployment.partition_expirers[catalog_of(table.identifier)]
+        holder = expirer.latest(state, policy)
+        if not isinstance(holder, Holder):
+            raise PlanOutdatedError(f"the partitions of {table.identifier} do not age any more; nothing was changed")
+        lists = replace(state, manifest_lists=holder.manifest_lists, manifests=(), files=())
+        rows, notes = by_table(
+            partitions_here(
+                ToRead.of([(0, lists)], {table.identifier: "name:"}),
+                replace(read_task(self.deployment), cache=None),
+                {0: expirer.commit_times(state)},
+            )
+        )
+        if 0 in notes:
+            raise PlanOutdatedError(note_refusal(notes[0]).message)
+        now = {row.partition.hex(): (row.files, row.known_ms) for row in rows.get(0, [])}
+        done = {n for name, n in self._done if name == table.identifier}
+        settled = {line["partition"] for n, batch in enumerate(_batches(table)) if n in done for line in batch}
+        return frozenset(
+            line["partition"]
+            for line in table.detail["expire"]
+            if line["partition"] not in settled
+            and now.get(line["partition"], (0, None))[0] > 0
+            and now[line["partition"]] != (line["files"], line["newest_ms"])
+        )
+
+
+def _batches(table: TablePlan) -> Iterator[list[Mapping[str, Any]]]:
+    lines = list(table.detail["expire"])
+    for count in table.detail["batches"]:
+        yield lines[:count]
+        lines = lines[count:]
+
+
+def _identifier(run_id: str, table: str, batch: int) -> int:
+    """A number that no other commit of this user has, and that a repeated run finds again."""
+    digest = hashlib.sha256(f"{run_id} {table} {batch}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")

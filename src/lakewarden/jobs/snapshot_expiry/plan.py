@@ -1,0 +1,204 @@
+"""Snapshot expiry: which snapshots may go, and which files nothing needs afterwards.."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakewarden.logs import bind
+from lakewarden.model.errors import LakewardenError, UnsupportedTableError
+from lakewarden.model.expiry import Expiration
+from lakewarden.model.plan import TablePlan, Tally
+from lakewarden.model.policy import ExpiryPolicy, Job
+from lakewarden.model.ports import Progress
+from lakewarden.model.roots import Root
+from lakewarden.model.run import PlanResult
+from lakewarden.model.table import TableState, catalog_of
+from lakewarden.model.verdict import Kind, Verdict
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.compare.holders import Holdings
+from lakewarden.pipeline.compare.plan_files import notes_facts
+from lakewarden.steps.compare.findings import Findings, gather, refusals_of
+from lakewarden.steps.compare.second_look import moved_since, refused_roots, strangers_in
+from lakewarden.steps.compare.sweep import part_task_of, read_task, release_rules, shards_of, spark_failure
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.steps.observe.state_age import check_not_restored
+from lakewarden.steps.observe.writers import in_use_since
+from lakewarden.steps.plan.document import (
+    Request,
+    chosen_of,
+    committable,
+    draw_up,
+    planned_root,
+    policies_of,
+)
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.spark.session import SparkSession
+
+STAGES = 4
+Expirations = Mapping[int, Expiration]
+
+
+def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
+    """Observe the tables and write down which snapshots may go and what they would release. Changes nothing."""
+    log = bind(job=str(Job.SNAPSHOT_EXPIRY))
+    now = deployment.clock.now()
+    session = deployment.warm_spark()
+
+    progress("load tables", 0, STAGES)
+    check_not_restored(deployment)
+    fleet = load_fleet(deployment, now)
+    policies, fleet = policies_of(deployment, fleet, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of)
+    fleet = committable(deployment, fleet)
+    chosen = chosen_of(fleet, request)
+
+    progress("decide", 1, STAGES)
+    expirations = dict(_surveys(deployment, fleet, policies, chosen, now))
+    going = {number: found for number, found in expirations.items() if found}
+    names = {fleet.states[number].identifier for number in going}
+    roots = [root for root in fleet.roots if root.refusal is None and names.intersection(root.tables)]
+    log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), expiring=len(going))
+
+    progress("compare", 2, STAGES)
+    findings = _evidence(deployment, fleet, going, roots, request.directory, session) if roots else Findings()
+
+    if findings.unknown_metadata:
+        parts = [request.directory + part.name for part in findings.parts]
+        # By what the tables are now: a writer's commits since they were loaded are not another catalog's.
+        states = [*fleet.states, *moved_since(deployment, fleet, now)]
+        found = refused_roots(strangers_in(deployment, session, parts, states, now))
+        findings = replace(findings, root_refusals={**found, **findings.root_refusals})
+
+    progress("write the plan", 3, STAGES)
+    result = draw_up(
+        deployment,
+        request,
+        fleet,
+        Job.SNAPSHOT_EXPIRY,
+        now,
+        tables=tuple(
+            table for table in _tables(deployment, fleet, policies, expirations, findings) if table.identifier in chosen
+        ),
+        roots=tuple(planned_root(root, fleet, findings) for root in roots),
+        parts=findings.parts,
+    )
+    progress("done", STAGES, STAGES)
+    log.info("plan written", plan=result.plan.plan_id, snapshots=result.plan.totals()["changes"].get("snapshots", 0))
+    return result
+
+
+def _surveys(
+    deployment: Deployment, fleet: Fleet, policies: Mapping[str, ExpiryPolicy], chosen: frozenset[str], now: datetime
+) -> Iterator[tuple[int, Expiration]]:
+    """What may go of each chosen table that can be read, tables side by side."""
+    in_use = in_use_since(deployment)
+    asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
+
+    def survey(state: TableState) -> Expiration:
+        expirer = deployment.expirers.get(catalog_of(state.identifier))
+        if expirer is None:
+            why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
+            return Expiration(refusal=UnsupportedTableError(why).refusal())
+        policy = replace(policies[state.identifier], in_use_since=in_use.get(state.identifier))
+        return expirer.survey(state, policy, now)
+
+    with ThreadPoolExecutor(LOAD_THREADS) as pool:
+        answers = pool.map(lambda found: survey(found[1]), asked)
+        yield from zip((number for number, _ in asked), answers, strict=True)
+
+
+def _evidence(
+    deployment: Deployment,
+    fleet: Fleet,
+    going: Expirations,
+    roots: Sequence[Root],
+    directory: str,
+    session: Future[SparkSession],
+) -> Findings:
+    """What would be released, file by file: listed, named by what goes, needed by nothing that stays."""
+    from lakewarden.pipeline.compare import by_hash as quick
+    from lakewarden.pipeline.compare import by_join as spark_sweep
+    from lakewarden.pipeline.compare.hash_holders import settle
+    from lakewarden.pipeline.compare.join_holders import marks_of
+
+    touching = {name for root in roots for name in root.tables}
+    states = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in touching]
+    kept = [(n, s, going[n].holders if n in going else s.held) for n, s in states]
+    holdings = Holdings.of(kept, fleet.homes, before=[(n, s, s.held) for n, s in states if n in going])
+    part = part_task_of(
+        deployment,
+        fleet,
+        roots,
+        release_rules(deployment, fleet, {fleet.states[n].identifier for n in going}, only=c.MARK_RELEASED),
+        directory,
+    )
+    try:
+        spark = session.result()
+        read = read_task(deployment)
+        shards = list(shards_of(deployment, fleet, roots))
+        facts: pa.Table
+        if (settled := settle(spark, holdings, read)) is not None:
+            facts = quick.facts(spark, shards, (), settled.live, part, read)
+            facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
+        else:
+            listed = spark_sweep.listing(spark, shards, read)
+            facts = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
+    except LakewardenError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
+    return gather(facts, Verdict.PENDING, holdings.tables)
+
+
+def _tables(
+    deployment: Deployment,
+    fleet: Fleet,
+    policies: Mapping[str, ExpiryPolicy],
+    expirations: Expirations,
+    findings: Findings,
+) -> Iterator[TablePlan]:
+    refusals = refusals_of(fleet, findings, deployment.ledger.reach.last())
+    for number, state in enumerate(fleet.states):
+        if number not in expirations and not state.refusal:
+            continue
+        found = expirations.get(number, Expiration())
+        reasons = [*refusals[state.identifier], *([found.refusal] if found.refusal else [])]
+        planned = not reasons
+        verdicts, kinds = findings.verdicts.get(number, {}), findings.kinds.get(number, {})
+        yield TablePlan(
+            identifier=state.identifier,
+            uuid=state.uuid,
+            format=state.format,
+            metadata_location=state.metadata_location,
+            refs=state.refs,
+            refusal=reasons[0] if reasons else None,
+            verdicts={v: verdicts.get(v, Tally()) for v in Verdict} if planned else {},
+            kinds={k: kinds[k] for k in Kind if k in kinds} if planned else {},
+            changes=_changes(found) if planned else {},
+            policy=policies[state.identifier].as_values(),
+            detail=_detail(found) if planned else {},
+        )
+
+
+def _changes(found: Expiration) -> dict[str, int]:
+    counts = {"snapshots": len(found.expired), "refs": len(found.refs_expired), "changelogs": found.changelogs}
+    return {kind: count for kind, count in counts.items() if count or kind == "snapshots"}
+
+
+def _detail(found: Expiration) -> dict[str, Any]:
+    return {
+        "expire": [line.as_json() for line in found.expired],
+        "keep": [line.as_json() for line in found.kept],
+        "refs": {
+            "expire": [asdict(line) for line in found.refs_expired],
+            "keep": [asdict(line) for line in found.refs_kept],
+        },
+        "steps": dict(found.detail),
+    }

@@ -1,0 +1,374 @@
+"""What tasks do with Avro: read lists and manifests whole, and say what they name.
+
+These functions run on executors. A file that cannot be proven whole becomes a note for the driver, which
+refuses its table; the task, and the other tables, go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, Refusal, UnreadableMetadataError
+from lakewarden.model.ports import Reader
+from lakewarden.model.roots import match_key
+from lakewarden.model.uri import canonical
+from lakewarden.model.verdict import Kind
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.read.avro.decode import Decoded, decode_files, warm_up
+from lakewarden.pipeline.read.cache import CacheWriter
+from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column
+from lakewarden.storage.stores import Stores
+
+FILES_AT_ONCE = 1024
+BYTES_AT_ONCE = 48 << 20
+GUESSED_LIST_BYTES = 16 << 10
+NOTE = "!"
+ADDED = 0  # Paimon: 0 adds a file, 1 deletes one
+DELETED = 2  # Iceberg: added (1) and existing (0) entries are live, deleted (2) are not
+
+Batches = Iterable[pa.RecordBatch]
+Row = dict[str, Any]
+Errors = dict[int, Exception]
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """What a reading task carries: the stores, each format's reader, where verified rows are cached."""
+
+    stores: Stores
+    readers: Mapping[str, Reader]
+    cache: CacheWriter | None = None
+
+
+def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
+    """LISTS in, MANIFESTS out: what each list names. An error is a row whose path is a note."""
+
+    def run(batches: Batches) -> Batches:
+        for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
+            blobs = sized(rows, task.stores.get_many([canonical(row["uri"]) for row in rows]))
+            reader = task.readers[rows[0]["format"]]
+            decoded, _, errors = decode_files(blobs, reader.list_columns)
+            found = [_manifests(rows, part, reader) for part in decoded]
+            _check_totals(rows, found, errors)
+            kept = [_without(errors, table, table["owner"].to_numpy()) for table in found]
+            notes = _notes(rows, errors, "uri")
+            if task.cache and not reader.by_name and (note := task.cache.lists(rows, kept)):
+                notes.append((0, note))
+            named = once(pa.concat_tables([c.MANIFESTS.empty_table(), *(t.select(c.MANIFESTS.names) for t in kept)]))
+            yield from _together([named, _noted_manifests(notes)])
+
+    return run
+
+
+def once(manifests: pa.Table) -> pa.Table:
+    """Each manifest once, certain if any of its lists is: the lists of a table's snapshots name mostly the same ones."""
+    keys = [name for name in c.MANIFESTS.names if name != "soft"]
+    found = manifests.group_by(keys).aggregate([("soft", "min")]).rename_columns([*keys, "soft"])
+    return found.select(c.MANIFESTS.names).cast(c.MANIFESTS)
+
+
+def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Batches], Batches]:
+    """MANIFESTS in, MARKS out: each manifest and every live file it names; their kinds are SOFT ones if asked."""
+
+    def run(batches: Batches) -> Batches:
+        for rows in _chunks(batches, lambda row: row["length"] or 0):
+            notes = [(row[c.TABLE], row["path"]) for row in rows if row["path"].startswith(NOTE)]
+            rows = [row for row in rows if not row["path"].startswith(NOTE)]
+            marks = [_sidecars([row for row in rows if row["content"] == c.CONTENT_SIDECAR])]
+            rows = [row for row in rows if row["content"] != c.CONTENT_SIDECAR]
+            if rows:
+                reader = task.readers[rows[0]["format"]]
+                live, errors = _named_by(task, rows, reader)
+                marks += [*live, _manifests_themselves(rows, errors)]
+                notes += _notes(rows, errors, "path")
+                if task.cache and not reader.by_name and (note := task.cache.manifests(rows, marks)):
+                    notes.append((0, note))
+                if soft_kinds:
+                    marks[1:] = [_softened(rows, table) for table in marks[1:]]
+            yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
+
+    return run
+
+
+def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[pa.Table], list[str]]]]:
+    """MANIFESTS (no side-car among them) in; out MARKS of what those of each chunk name, and notes of what was not whole."""
+
+    def run(batches: Batches) -> Iterable[tuple[list[pa.Table], list[str]]]:
+        for rows in _chunks(batches, lambda row: row["length"] or 0):
+            live, errors = _named_by(task, rows, task.readers[rows[0]["format"]])
+            yield live, [note for _, note in _notes(rows, errors, "path")]
+
+    return run
+
+
+def _named_by(task: ReadTask, rows: list[Row], reader: Reader) -> tuple[list[pa.Table], Errors]:
+    """The files that whole manifests of one format name, and the error of each that is not whole."""
+    blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
+    decoded, counts, errors = decode_files(blobs, reader.manifest_columns)
+    live = [_live_files(rows, part, reader) for part in decoded]
+    _check_counts(rows, counts, live, errors)
+    return [_without(errors, table, table["owner"].to_numpy()) for table in live], errors
+
+
+def error_note(table_id: int, error: Exception, uri: str) -> str:
+    """A task's word to the driver that a table must be refused."""
+    code = error.code if isinstance(error, LakewardenError) else UnreadableMetadataError.code
+    message = error.message if isinstance(error, LakewardenError) else f"{type(error).__name__}: {error}"
+    return NOTE + json.dumps({"error": code, "table": table_id, "message": f"{uri} {message}"})
+
+
+def note_refusal(note: str) -> Refusal:
+    """The refusal that a task's note asks for."""
+    told = json.loads(note.removeprefix(NOTE))
+    return Refusal(told["error"], f"{told['message']}; nothing of this table is touched", IncompleteManifestError.hint)
+
+
+def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]]:
+    """Rows of one format to read together: few enough to hold their bytes. One row per file, never per entry."""
+    waiting: dict[str, list[Row]] = {}
+    weight = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            if not waiting and not weight:
+                warm_up()
+            waiting.setdefault(row["format"], []).append(row)
+            weight += weigh(row)
+            if len(waiting[row["format"]]) >= FILES_AT_ONCE or weight >= BYTES_AT_ONCE:
+                yield from waiting.values()
+                waiting, weight = {}, 0
+    yield from waiting.values()
+
+
+def sized(rows: list[Row], blobs: list[bytes | Exception]) -> list[bytes | Exception]:
+    """The bytes, or an error where their number is not the one that the list, or for a list the snapshot, recorded."""
+    return [
+        IncompleteManifestError(f"has {len(blob)} bytes where its {named_by(row)} says {row['length']}")
+        if isinstance(blob, bytes) and row["length"] is not None and len(blob) != row["length"]
+        else blob
+        for row, blob in zip(rows, blobs, strict=True)
+    ]
+
+
+def named_by(row: Row) -> str:
+    return "list" if "path" in row else "snapshot"
+
+
+def _manifests(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:
+    table, owner = part.table, part.owner
+    # A format whose lists count only added and deleted files has no existing ones.
+    existing = _column(table, "existing", pa.int64(), 0 if reader.keeps_deleted else None)
+    live = pc.add(_column(table, "added", pa.int64(), None), existing)
+    entries = pc.add(live, _column(table, "deleted", pa.int64(), None))
+    paths = _column(table, "path", pa.string(), None)
+    found = pa.table(
+        {
+            **_carried(rows, owner),
+            "path": _beside(rows, owner, paths) if reader.by_name else canonical_column(paths),
+            "length": _column(table, "length", pa.int64(), None),
+            "rows": entries,
+            "live": entries if reader.keeps_deleted else live,
+            "content": _column(table, "content", pa.int32(), 0),
+            "owner": pa.array(owner),
+        }
+    )
+    if "extra" not in table.column_names:
+        return found
+    names, places = _flattened(table["extra"])
+    owner = owner[places]
+    blank = pa.nulls(len(names), pa.int64())
+    beside = pa.table(
+        {
+            **_carried(rows, owner),
+            "path": _beside(rows, owner, names),
+            "length": blank,
+            "rows": pa.repeat(pa.scalar(0, pa.int64()), len(names)),
+            "live": pa.repeat(pa.scalar(0, pa.int64()), len(names)),
+            "content": pa.repeat(pa.scalar(c.CONTENT_SIDECAR, pa.int32()), len(names)),
+            "owner": pa.array(owner),
+        }
+    )
+    return pa.concat_tables([found, beside])
+
+
+def _carried(rows: list[Row], owner: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """What a manifest inherits from the list that names it."""
+    return {
+        c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
+        "format": _take(rows, "format", pa.string(), owner),
+        "soft": _take(rows, "soft", pa.bool_(), owner),
+        c.HOME: _take(rows, c.HOME, pa.string(), owner),
+    }
+
+
+def _beside(rows: list[Row], owner: NDArray[np.int64], names: pa.Array) -> pa.Array:
+    """The addresses of files that a list names by bare name: they lie in its own directory."""
+    directories = pa.array([canonical(row["uri"]).rpartition("/")[0] + "/" for row in rows], pa.string())
+    return pc.binary_join_element_wise(directories.take(pa.array(owner)), names, "")
+
+
+def _flattened(lists: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """The members of a column of lists, and the row that each came from."""
+    whole = lists.combine_chunks()
+    return pc.list_flatten(whole).cast(pa.string()), pc.list_parent_indices(whole).to_numpy().astype(np.int64)
+
+
+def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> None:
+    """A list cut between two blocks looks healthy; its snapshot's own totals show that manifests are gone."""
+    data, deletes = np.zeros(len(rows)), np.zeros(len(rows))
+    unknown = np.zeros(len(rows))
+    for table in found:
+        owner = table["owner"].to_numpy()
+        for index in set(owner[pc.is_null(table["path"]).to_numpy()]) - errors.keys():
+            errors[index] = IncompleteManifestError("names a manifest by no address that is known")
+        counts = pc.fill_null(table["live"], 0).to_numpy()
+        is_data = table["content"].to_numpy() == 0
+        data += np.bincount(owner, weights=counts * is_data, minlength=len(rows))
+        deletes += np.bincount(owner, weights=counts * ~is_data, minlength=len(rows))
+        unknown += np.bincount(owner, weights=pc.is_null(table["live"]).to_numpy(), minlength=len(rows))
+    for index, row in enumerate(rows):
+        for count, expected in ((data[index], row["data_files"]), (deletes[index], row["delete_files"])):
+            if expected is not None and not unknown[index] and count < expected and index not in errors:
+                errors[index] = IncompleteManifestError(
+                    f"names {count:.0f} files where its snapshot's summary says {expected}"
+                )
+
+
+def _live_files(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:
+    if reader.by_name:
+        return _named_files(rows, part)
+    alive = pc.less(part.table["status"], DELETED).to_numpy()
+    table, owner = part.table.filter(pa.array(alive)), part.owner[alive]
+    is_data = pc.equal(_column(table, "content", pa.int32(), 0), 0)
+    kinds = pc.if_else(is_data, KIND_CODES[Kind.DATA], KIND_CODES[Kind.DELETE]).cast(pa.int32())
+    keys = canonical_column(_column(table, "path", pa.string(), None))
+    return _marked(rows, keys, kinds, owner)
+
+
+def _named_files(rows: list[Row], part: Decoded) -> pa.Table:
+    """Every file that an entry names, added or deleted, and the files that belong to it.
+
+    A deleted entry's file is still needed by the snapshots before it; that they are gone is for expiry to find out.
+    """
+    table, owner = part.table, part.owner
+    names = _column(table, "path", pa.string(), None)
+    deleted = pc.not_equal(_column(table, "status", pa.int32(), None), ADDED)
+    mark = pc.if_else(deleted, c.MARK_LIVE | c.MARK_DELETED, c.MARK_LIVE).cast(pa.int32())
+    members = [_entries(rows, names, owner, mark)]
+    if "extra" in table.column_names:
+        extra, places = _flattened(table["extra"])
+        beside = _entries(rows, extra, owner[places], mark.take(pa.array(places)))
+        # They count for nothing: the list recorded the number of entries, not of files.
+        members.append(beside.append_column("beside", pa.repeat(True, len(extra))))
+    return pa.concat_tables(members, promote_options="default")
+
+
+def _entries(rows: list[Row], names: pa.Array, owner: NDArray[np.int64], mark: pa.Array) -> pa.Table:
+    codes = [KIND_CODES[Kind.INDEX if row["content"] == c.CONTENT_INDEX else Kind.DATA] for row in rows]
+    kinds = pa.array(codes, pa.int32()).take(pa.array(owner))
+    homes = _take(rows, c.HOME, pa.string(), owner)
+    marked = _marked(rows, pc.binary_join_element_wise(homes, names, ""), kinds, owner)
+    return marked.set_column(marked.schema.get_field_index(c.MARK), c.MARK, mark)
+
+
+def _manifests_themselves(rows: list[Row], errors: Errors) -> pa.Table:
+    whole = [(index, row) for index, row in enumerate(rows) if index not in errors]
+    keys = pa.array([match_key(row["path"], row[c.HOME]) for _, row in whole], pa.string())
+    kinds = pa.repeat(pa.scalar(KIND_CODES[Kind.MANIFEST], pa.int32()), len(whole))
+    return _marked(rows, keys, kinds, np.array([index for index, _ in whole], np.int64))
+
+
+def _sidecars(rows: list[Row]) -> pa.Table:
+    """Files beside manifests, which are kept with them and never opened."""
+    return _manifests_themselves(rows, {})
+
+
+def _marked(rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.int64]) -> pa.Table:
+    return pa.table(
+        {
+            c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
+            c.KEY: keys,
+            c.KIND: kinds,
+            c.MARK: pa.repeat(pa.scalar(c.MARK_LIVE, pa.int32()), len(keys)),
+            "owner": pa.array(owner),
+        }
+    )
+
+
+def _softened(rows: list[Row], marks: pa.Table) -> pa.Table:
+    """What soft manifests name may be gone, and so may they."""
+    soft = pc.multiply(_take(rows, "soft", pa.bool_(), marks["owner"].to_numpy()).cast(pa.int32()), SOFT)
+    kinds = pc.add(marks[c.KIND].combine_chunks(), soft.cast(pa.int32()))
+    return marks.set_column(marks.schema.get_field_index(c.KIND), c.KIND, kinds)
+
+
+def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Table], errors: Errors) -> None:
+    """Every manifest must hold as many entries, and as many live ones, as its list recorded."""
+    alive = np.zeros(len(rows), np.int64)
+    nameless = np.zeros(len(rows), np.int64)
+    for table in live:
+        owner = table["owner"].to_numpy()
+        entries = owner[pc.is_null(table["beside"]).to_numpy()] if "beside" in table.column_names else owner
+        alive += np.bincount(entries, minlength=len(rows))
+        nameless += np.bincount(owner[pc.is_null(table[c.KEY]).to_numpy()], minlength=len(rows))
+    for index, row in enumerate(rows):
+        if index in errors:
+            continue
+        for count, expected, what in (
+            (counts[index], row["rows"], "entries"),
+            (alive[index], row["live"], "live entries"),
+        ):
+            if expected is not None and count != expected:
+                errors[index] = IncompleteManifestError(f"has {count} {what} where its list says {expected}")
+        if nameless[index]:
+            errors[index] = IncompleteManifestError("names a file by no address that is known")
+
+
+def _without(errors: Errors, table: pa.Table, owner: NDArray[np.int64]) -> pa.Table:
+    if not errors:
+        return table
+    return table.filter(pa.array(~np.isin(owner, list(errors))))
+
+
+def _notes(rows: list[Row], errors: Errors, column: str) -> list[tuple[int, str]]:
+    """A note per damaged file. A soft one that is simply gone protects nothing any more: no note."""
+    return [
+        (rows[index][c.TABLE], error_note(rows[index][c.TABLE], error, rows[index][column]))
+        for index, error in errors.items()
+        if not (rows[index]["soft"] and isinstance(error, FileNotFoundError))
+    ]
+
+
+def _take(rows: list[Row], column: str, kind: pa.DataType, owner: NDArray[np.int64]) -> pa.Array:
+    return pa.array([row[column] for row in rows], kind).take(pa.array(owner))
+
+
+def _column(table: pa.Table, name: str, kind: pa.DataType, default: int | None) -> pa.Array:
+    if name not in table.column_names:
+        return pa.repeat(pa.scalar(default, kind), table.num_rows)
+    array = pa.chunked_array(table[name]).cast(kind).combine_chunks()
+    return array if default is None else pc.fill_null(array, default)
+
+
+def _noted_manifests(notes: list[tuple[int, str]]) -> pa.Table:
+    blank = {name: None for name in c.MANIFESTS.names}
+    rows = [blank | {c.TABLE: table_id, "path": note, "soft": False, "format": ""} for table_id, note in notes]
+    return pa.Table.from_pylist(rows, schema=c.MANIFESTS)
+
+
+def _noted_marks(notes: list[tuple[int, str]]) -> pa.Table:
+    other = KIND_CODES[Kind.OTHER]
+    rows = [{c.TABLE: table_id, c.KEY: note, c.KIND: other, c.MARK: c.MARK_NOTE} for table_id, note in notes]
+    return pa.Table.from_pylist(rows, schema=c.MARKS)
+
+
+def _together(tables: list[pa.Table]) -> Batches:
+    """One batch for many small tables: each batch that crosses to the JVM costs more than its rows."""
+    yield from pa.concat_tables(tables).combine_chunks().to_batches()

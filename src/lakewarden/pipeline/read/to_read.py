@@ -1,0 +1,75 @@
+"""What has to be read to know which files tables reach: small tables of the driver's, made from the tables' states."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.model.roots import match_key
+from lakewarden.model.table import TableState
+from lakewarden.model.uri import canonical
+from lakewarden.model.verdict import Kind
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.read.names import KIND_CODES, SOFT
+
+CONTENTS = {Kind.DATA: 0, Kind.DELETE: 1, Kind.INDEX: c.CONTENT_INDEX}
+# Most catalogs have no version hint, and its name is protected anyway: as a needed file it would always be missing.
+HINT = "/version-hint.text"
+
+
+@dataclass(frozen=True)
+class ToRead:
+    """LISTS to read, MANIFESTS that no list names, and MARKS of the files that metadata itself names."""
+
+    lists: pa.Table
+    manifests: pa.Table
+    named: pa.Table
+
+    @staticmethod
+    def of(states: Iterable[tuple[int, TableState]], homes: Mapping[str, str]) -> ToRead:
+        """Of every table that can be read, selected or refused: that narrows what is changed, never what is protected."""
+        lists: list[tuple[object, ...]] = []
+        manifests: list[tuple[object, ...]] = []
+        named: list[tuple[object, ...]] = []
+        for number, state in states:
+            home = homes.get(state.identifier)
+            lists += [
+                (number, state.format, item.uri, item.soft, item.data_files, item.delete_files, item.length, home)
+                for item in state.manifest_lists
+            ]
+            manifests += [
+                (number, state.format, item.soft, canonical(item.uri), None, None, None, CONTENTS[item.kind], home)
+                for item in state.manifests
+            ]
+            named += [
+                (number, match_key(canonical(file.uri), home), KIND_CODES[file.kind] + SOFT * file.soft, c.MARK_LIVE)
+                for file in state.files
+                if not file.uri.endswith(HINT)
+            ]
+        return ToRead(table_of(lists, c.LISTS), table_of(manifests, c.MANIFESTS), table_of(named, c.MARKS))
+
+    def without(self, tables: Collection[int]) -> ToRead:
+        """What is still to be read when these tables' reach is known already."""
+        known = pa.array(sorted(tables), pa.int32())
+        return ToRead(
+            self.lists.filter(pc.invert(pc.is_in(self.lists[c.TABLE], known))),
+            self.manifests.filter(pc.invert(pc.is_in(self.manifests[c.TABLE], known))),
+            self.named,
+        )
+
+    def plus(self, lists: pa.Table, named: pa.Table) -> ToRead:
+        return ToRead(pa.concat_tables([self.lists, lists]), self.manifests, pa.concat_tables([self.named, named]))
+
+    def __bool__(self) -> bool:
+        return bool(self.lists.num_rows or self.manifests.num_rows or self.named.num_rows)
+
+
+def table_of(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """Tuples as columns of a schema."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )

@@ -1,0 +1,36 @@
+"""A writer's heartbeat: while it beats, the files it may be writing are nobody's orphans."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakewarden.model.ports import Heartbeat
+from lakewarden.model.uri import FileUri
+from lakewarden.steps.deployment import Deployment
+
+
+@contextmanager
+def beating(deployment: Deployment, writer: str, table: str, prefix: str, ttl_seconds: int) -> Iterator[None]:
+    """Beat now and every third of the time to live, until the block ends or the process dies."""
+    since = deployment.clock.now()
+    place = FileUri.parse(prefix).as_prefix()
+    ended = threading.Event()
+
+    def beat() -> None:
+        deployment.ledger.heartbeats.beat(Heartbeat(writer, table, place, since, deployment.clock.now(), ttl_seconds))
+
+    def keep_beating() -> None:
+        while not ended.wait(ttl_seconds / 3):
+            beat()
+
+    beat()
+    thread = threading.Thread(target=keep_beating, name=f"heartbeat {table}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        deployment.ledger.heartbeats.end(writer, table)

@@ -1,0 +1,25 @@
+"""Two plans side by side: what one would change that the other would not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.model.run import PlanDiff, PlanResult
+from lakewarden.steps.apply.batches import orphans_of
+from lakewarden.steps.plan.files import shown_tables
+from lakewarden.storage.stores import Stores
+
+
+def diff(stores: Stores, before: PlanResult, after: PlanResult) -> PlanDiff:
+    """Addresses that only one of the plans would change, and the tables whose outcome differs."""
+    one = orphans_of(stores, before, shown_tables(before.plan))["uri"]
+    other = orphans_of(stores, after, shown_tables(after.plan))["uri"]
+    tables = {table.identifier: (table.status, table.changes) for table in before.plan.tables}
+    changed = [t.identifier for t in after.plan.tables if tables.pop(t.identifier, None) != (t.status, t.changes)]
+    return PlanDiff(_only(other, one), _only(one, other), sorted([*changed, *tables]))
+
+
+def _only(these: pa.ChunkedArray, those: pa.ChunkedArray) -> list[str]:
+    found: list[str] = these.filter(pc.invert(pc.is_in(these, those.combine_chunks()))).to_pylist()
+    return found

@@ -1,0 +1,156 @@
+"""What every plan begins with: who asked for what, which tables may be changed, and each table's policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TablePlan
+from lakewarden.model.policy import Job
+from lakewarden.model.roots import Root, home_of
+from lakewarden.model.run import PlanResult
+from lakewarden.steps.compare.findings import Findings
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.clocks import store_now
+from lakewarden.steps.observe.fleet import Fleet, selected
+
+PLAN_LIFETIME = timedelta(hours=24)
+STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for: which tables may be changed, where the plan goes, who asked."""
+
+    actor: Actor
+    directory: str
+    select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    unsafe_short_grace: Sequence[str] = ()
+
+
+def chosen_of(fleet: Fleet, request: Request) -> frozenset[str]:
+    """The tables that may be changed. Raises NotFoundError if the selection leaves none."""
+    chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
+    if not chosen and (request.select or request.exclude):
+        raise NotFoundError(
+            f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
+        )
+    return chosen
+
+
+def policies_of(
+    deployment: Deployment, fleet: Fleet, request: Request, job: Job, policy: Callable[[Mapping[str, Any]], P]
+) -> tuple[dict[str, P], Fleet]:
+    """Each table's policy; a table whose policy cannot be trusted is refused, and its roots with it."""
+    policies: dict[str, P] = {}
+    refused: dict[str, Refusal] = {}
+    for state in fleet.states:
+        found = deployment.policy_for(
+            job,
+            state.identifier,
+            state.properties,
+            uuid=state.uuid,
+            unsafe_short_grace=request.unsafe_short_grace,
+        )
+        policies[state.identifier] = policy(found.values)
+        if found.refusal is not None:
+            refused[state.identifier] = found.refusal
+    if not refused:
+        return policies, fleet
+    states = tuple(
+        state.refused(refused[state.identifier]) if state.identifier in refused and not state.refusal else state
+        for state in fleet.states
+    )
+    roots = tuple(_root_with(root, refused) for root in fleet.roots)
+    return policies, replace(fleet, states=states, roots=roots)
+
+
+def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
+    """The fleet, less what may not be committed to: stores whose clock is off, and tables under two names, of which a
+    commit through one would leave the other behind."""
+    names: dict[str, list[str]] = {}
+    for state in fleet.states:
+        if state.uuid:
+            names.setdefault(state.uuid, []).append(state.identifier)
+    states = tuple(
+        state.refused(_double(names[state.uuid])) if len(names.get(state.uuid, ())) > 1 and not state.refusal else state
+        for state in fleet.states
+    )
+    return replace(fleet, states=states, roots=tuple(store_now(deployment, fleet.roots)))
+
+
+def without_strangers(deployment: Deployment, fleet: Fleet) -> Fleet:
+    """The fleet, less the roots in which the newest plan that listed found another table, or another history of one.
+
+    For a job that lists nothing itself. Who abandons that table, or adds its catalog, plans once more to be believed.
+    """
+    refused: dict[str, Refusal] = {}
+    for job in (Job.ORPHAN_CLEANUP, Job.SNAPSHOT_EXPIRY):
+        for saved in deployment.ledger.plans.list(job, 1):
+            header = deployment.ledger.plans.header(saved.plan_id)
+            for table in header.tables if header else ():
+                if table.refusal is not None and table.refusal.code in STRANGERS:
+                    hint = f"{table.refusal.hint} Then plan {job} again."
+                    refused[table.identifier] = replace(table.refusal, hint=hint)
+    if not refused:
+        return fleet
+    roots = (
+        replace(root, refusal=root.refusal or next((refused[name] for name in root.tables if name in refused), None))
+        for root in fleet.roots
+    )
+    return replace(fleet, roots=tuple(roots))
+
+
+def _double(names: Sequence[str]) -> Refusal:
+    return Refusal(
+        "LW-ROOT-003",
+        f"{' and '.join(names)} are one table; a commit through one name would leave the other behind",
+        "Drop one of the two registrations, then plan again.",
+    )
+
+
+def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
+    """A root all of whose tables are refused is not swept; beside others, the table's own rows are left out."""
+    reasons = [refused[name] for name in root.tables if name in refused]
+    return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
+
+
+def planned_root(root: Root, fleet: Fleet, findings: Findings) -> PlannedRoot:
+    return PlannedRoot(root.prefix, root.tables, findings.root_refusals.get(root.id), home_of(root, fleet.homes))
+
+
+def draw_up(
+    deployment: Deployment,
+    request: Request,
+    fleet: Fleet,
+    job: Job,
+    now: datetime,
+    *,
+    tables: Iterable[TablePlan],
+    roots: Iterable[PlannedRoot] = (),
+    parts: Iterable[PartFile] = (),
+    cutoff: datetime | None = None,
+    brakes: Mapping[str, tuple[str, ...]] | None = None,
+) -> PlanResult:
+    """The plan, sealed: its header is written where its files are, and remembered."""
+    document = Plan(
+        job=job,
+        created_at=now,
+        expires_at=now + PLAN_LIFETIME,
+        cutoff=cutoff or now,
+        actor=request.actor,
+        tables=tuple(tables),
+        roots=tuple(roots),
+        parts=tuple(parts),
+        pointers=fleet.pointers,
+        brakes=brakes or {},
+    ).sealed()
+    deployment.stores.put(request.directory + PLAN_FILE, document.dumps())
+    deployment.ledger.plans.save(document, request.directory)
+    return PlanResult(document, request.directory)

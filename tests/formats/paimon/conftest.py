@@ -1,0 +1,18 @@
+"""The histories of Paimon tables, built once in a test process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.formats.paimon.histories import Library
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def library(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Every history, by name; Java's part of them runs in the Spark session."""
+    return Library(tmp_path_factory.mktemp("histories"))

@@ -1,0 +1,252 @@
+"""A Paimon catalog names every table of its warehouse, notices every change, and never mistakes trouble for emptiness."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pypaimon import CatalogFactory, Schema
+
+from lakewarden.formats.paimon import open_catalog, reader
+from lakewarden.model.errors import CatalogUnavailableError, StoreUnavailableError
+from lakewarden.model.ports import Catalog, Directory, Files
+from lakewarden.model.table import TableState
+from lakewarden.storage.stores import Stores
+from tests.fixtures_storage import Seaweed
+from tests.formats.paimon.tables import COLUMNS, Lake, LakeTable, Meddled, upload
+
+STORES = Stores()
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "wh")
+
+
+def catalog(warehouse: Path | str, files: Files = STORES, **properties: str) -> Catalog:
+    return open_catalog("p", {"warehouse": str(warehouse), **properties}, files, lambda *_: None)
+
+
+def names(found: Catalog) -> list[str]:
+    return [pointer.identifier for pointer in found.pointers()]
+
+
+def load(found: Catalog, name: str) -> TableState:
+    (pointer,) = (pointer for pointer in found.pointers() if pointer.identifier == name)
+    return found.load(pointer, NOW)
+
+
+def test_every_table_of_every_database(lake: Lake) -> None:
+    lake.create("b").write("2024-01-01")
+    lake.create("a", database="other")
+    lake.create("a")
+    found = catalog(lake.path)
+    assert names(found) == ["p.db.a", "p.db.b", "p.other.a"]
+    assert (found.name, found.format, reader().format) == ("p", "paimon", "paimon")
+
+
+def test_what_is_no_table_is_not_named(lake: Lake) -> None:
+    table = lake.create("a")
+    shutil.copytree(table.path, lake.path / "db.db" / "no_schema")
+    shutil.rmtree(lake.path / "db.db/no_schema/schema")
+    shutil.copytree(table.path, lake.path / "not_a_database" / "t")
+    shutil.copytree(table.path, lake.path / ".db" / "t")
+    (lake.path / "db.db/bad_schema/schema").mkdir(parents=True)
+    (lake.path / "db.db/bad_schema/schema/schema-x").touch()
+    (lake.path / "db.db/file").touch()
+    (lake.path / "note").touch()
+    assert names(catalog(lake.path)) == ["p.db.a"]
+
+
+def test_a_pointer_is_the_state_it_loads(lake: Lake) -> None:
+    lake.create("a").write("2024-01-01")
+    found = catalog(lake.path)
+    (pointer,) = found.pointers()
+    state = found.load(pointer, NOW)
+    assert state.refusal is None
+    assert state.metadata_location == pointer.metadata_location
+    assert state.location == f"file://{lake.path}/db.db/a/"
+
+
+def test_pointers_open_no_file(lake: Lake) -> None:
+    lake.create("a").write("2024-01-01")
+    files = Meddled(STORES)
+    names(catalog(lake.path, files))
+    assert files.reads == 0
+
+
+def test_only_the_table_that_changed_has_another_pointer(lake: Lake) -> None:
+    one, two = lake.create("one"), lake.create("two")
+    found = catalog(lake.path)
+    before = dict.fromkeys(found.pointers())
+    two.write("2024-01-01")
+    assert [pointer.identifier for pointer in found.pointers() if pointer not in before] == ["p.db.two"]
+    one.write("2024-01-01")
+    one.opened.create_tag("t", 1)
+    assert [pointer.identifier for pointer in found.pointers() if pointer not in before] == ["p.db.one", "p.db.two"]
+
+
+def test_a_table_dropped_and_created_again_is_another(lake: Lake) -> None:
+    lake.create("a").write("2024-01-01")
+    found = catalog(lake.path)
+    before = load(found, "p.db.a")
+    lake.catalog.drop_table("db.a", False)
+    lake.create("a").write("2024-01-01")
+    after = load(found, "p.db.a")
+    assert (after.location, after.snapshot_ids) == (before.location, before.snapshot_ids)
+    assert after.uuid != before.uuid
+    assert after.metadata_location != before.metadata_location
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "file://{}/"])
+def test_spellings_of_the_warehouse(lake: Lake, spelling: str) -> None:
+    lake.create("a")
+    assert load(catalog(spelling.format(lake.path)), "p.db.a").location == f"file://{lake.path}/db.db/a/"
+
+
+class TestTrouble:
+    def test_a_damaged_table_is_refused_and_keeps_its_root(self, lake: Lake) -> None:
+        table = lake.create("a")
+        table.write("2024-01-01")
+        lake.create("b")
+        table.put("snapshot/snapshot-1", "{")
+        found = catalog(lake.path)
+        state = load(found, "p.db.a")
+        assert state.refusal is not None
+        assert state.refusal.code == "LW-TABLE-001"
+        assert state.roots == (table.location,)
+        assert state.metadata_location == found.pointers()[0].metadata_location
+        assert load(found, "p.db.b").refusal is None
+
+    def test_deeply_nested_json_is_refused(self, lake: Lake) -> None:
+        table = lake.create("a")
+        table.put("tag/tag-x", "[" * 100_000)
+        refusal = load(catalog(lake.path), "p.db.a").refusal
+        assert refusal is not None
+        assert refusal.code == "LW-TABLE-001"
+
+    def test_a_table_that_cannot_be_listed_is_refused_and_the_others_go_on(self, lake: Lake) -> None:
+        table = lake.create("a")
+        lake.create("b")
+        (table.path / "snapshot").mkdir(exist_ok=True)
+        (table.path / "snapshot/snapshot-1").symlink_to("/etc/hostname")
+        found = catalog(lake.path)
+        assert names(found) == ["p.db.a", "p.db.b"]
+        state = load(found, "p.db.a")
+        assert state.refusal is not None
+        assert state.refusal.code == "LW-STORE-001"
+        assert state.roots == (table.location,)
+        assert load(found, "p.db.b").refusal is None
+
+    def test_a_table_dropped_after_the_pointer_is_refused(self, lake: Lake) -> None:
+        table = lake.create("a")
+        found = catalog(lake.path)
+        (pointer,) = found.pointers()
+        shutil.rmtree(table.path)
+        assert found.load(pointer, NOW).refusal is not None
+
+    def test_a_warehouse_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(CatalogUnavailableError, match="not there") as raised:
+            catalog(tmp_path / "missing").pointers()
+        assert "warehouse" in raised.value.hint
+
+    def test_an_empty_warehouse_has_no_tables(self, tmp_path: Path) -> None:
+        (tmp_path / "wh").mkdir()
+        assert names(catalog(tmp_path / "wh")) == []
+
+    @pytest.mark.parametrize("warehouse", ["relative/wh", "file://host/wh"])
+    def test_a_warehouse_that_is_no_address(self, warehouse: str) -> None:
+        with pytest.raises(CatalogUnavailableError, match="warehouse"):
+            catalog(warehouse).pointers()
+
+    def test_no_warehouse(self) -> None:
+        with pytest.raises(CatalogUnavailableError, match="warehouse"):
+            open_catalog("p", {}, STORES, lambda *_: None).pointers()
+
+    def test_a_link_to_a_database_is_an_error(self, lake: Lake, tmp_path: Path) -> None:
+        lake.create("a")
+        (tmp_path / "elsewhere.db").mkdir()
+        (lake.path / "linked.db").symlink_to(tmp_path / "elsewhere.db")
+        with pytest.raises(StoreUnavailableError, match="linked"):
+            catalog(lake.path).pointers()
+
+    def test_a_database_that_cannot_be_listed_is_not_an_empty_one(self, lake: Lake) -> None:
+        lake.create("a")
+
+        class Broken(Meddled):
+            def entries(self, prefix: str) -> Directory:
+                if prefix.endswith(".db/"):
+                    raise StoreUnavailableError("no answer")
+                return super().entries(prefix)
+
+        with pytest.raises(StoreUnavailableError):
+            catalog(lake.path, Broken(STORES)).pointers()
+
+
+class TestMetastores:
+    def jdbc(self, tmp_path: Path) -> dict[str, str]:
+        return {
+            "metastore": "jdbc",
+            "warehouse": f"file://{tmp_path}/wh",
+            "uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
+        }
+
+    def create(self, properties: dict[str, str]) -> None:
+        made = CatalogFactory.create(properties)
+        made.create_database("db", True)
+        made.create_table(
+            "db.t", Schema.from_pyarrow_schema(COLUMNS, partition_keys=["dt"], options={"bucket": "-1"}), False
+        )
+        made.close()
+
+    def test_tables_of_a_database_catalog(self, tmp_path: Path, lake: Lake) -> None:
+        properties = self.jdbc(tmp_path)
+        self.create(properties)
+        LakeTable(lake, "db.t", lake.path / "db.db/t").write("2024-01-01")
+        found = open_catalog("p", properties, STORES, lambda *_: None)
+        assert names(found) == ["p.db.t"]
+        state = load(found, "p.db.t")
+        assert (state.refusal, state.current_snapshot_id) == (None, 1)
+
+    def test_a_table_whose_directory_is_gone_fails_the_catalog(self, tmp_path: Path) -> None:
+        properties = self.jdbc(tmp_path)
+        self.create(properties)
+        shutil.rmtree(tmp_path / "wh/db.db/t")
+        with pytest.raises(CatalogUnavailableError, match="catalog p"):
+            open_catalog("p", properties, STORES, lambda *_: None).pointers()
+
+    def test_a_metastore_that_is_not_known(self, tmp_path: Path) -> None:
+        with pytest.raises(CatalogUnavailableError, match="hive"):
+            catalog(tmp_path, metastore="hive").pointers()
+
+    def test_a_server_that_does_not_answer(self, tmp_path: Path) -> None:
+        properties = {"metastore": "rest", "uri": "http://127.0.0.1:9", "token.provider": "bear", "token": "x"}
+        with pytest.raises(CatalogUnavailableError, match="catalog p"):
+            catalog("wh", **properties).pointers()
+
+    def test_a_table_that_a_server_manages_is_refused(self, lake: Lake) -> None:
+        """Its tags and branches live on the server: the files are not the whole story."""
+        lake.create("a").write("2024-01-01")
+        (pointer,) = catalog(lake.path).pointers()
+        state = catalog(lake.path, metastore="rest").load(pointer, NOW)
+        assert state.refusal is not None
+        assert state.refusal.code == "LW-TABLE-003"
+        assert len(state.manifest_lists) == 2
+
+
+@pytest.mark.s3
+def test_on_an_object_store(lake: Lake, seaweed: Seaweed) -> None:
+    table = lake.create("a")
+    table.write("2024-01-01")
+    stores, root = seaweed.fresh()
+    upload(table, stores, f"{root}wh/db.db/a/")
+    stores.put(f"{root}wh/db.db/note", b"x")
+    found = catalog(f"{root}wh".replace("s3://", "s3a://"), stores)
+    assert names(found) == ["p.db.a"]
+    state = load(found, "p.db.a")
+    assert (state.refusal, state.location) == (None, f"{root}wh/db.db/a/")
+    with pytest.raises(CatalogUnavailableError):
+        catalog(f"{root}nothing", stores).pointers()

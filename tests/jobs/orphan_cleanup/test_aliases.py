@@ -1,0 +1,110 @@
+"""One directory under two names, by a link above it: a file that is needed under one must not go under the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden.model.table import ReachedFile, TableState
+from lakewarden.model.verdict import Kind
+from lakewarden.steps.observe.links import aliased
+from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
+from tests.lakes import append
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def real(site: Site) -> Path:
+    """The directory that `alias` leads to as well."""
+    real = site.base / "warehouse/real"
+    real.mkdir(parents=True)
+    (site.base / "alias").symlink_to(real)
+    return real
+
+
+def test_a_table_whose_older_files_have_the_other_name(site: Site, real: Path) -> None:
+    """Half of its files match, so no brake would hold the other half."""
+    table = site.add("a.moved", location=f"file://{site.base}/alias/t")
+    edit_metadata(table, location=f"file://{real}/t")
+    append(site.catalog.load_table("a.moved"), 50)
+    fine = plant(site.add("a.fine"), "data/{}.parquet")
+    site.old()
+    seen = site.plan()
+    assert seen.refusal("a.moved") == "LW-ROOT-005"
+    assert f"file://{real}/t/" in seen.message("a.moved")
+    assert seen.orphans() == set(fine)
+
+
+def test_two_tables_that_share_a_directory_under_two_names(site: Site, real: Path) -> None:
+    site.add("a.one", location=f"file://{site.base}/one", properties={"write.data.path": f"file://{real}/shared"})
+    site.add(
+        "a.two", location=f"file://{site.base}/two", properties={"write.data.path": f"file://{site.base}/alias/shared"}
+    )
+    site.old()
+    seen = site.plan()
+    assert {seen.refusal(name) for name in ("a.one", "a.two")} == {"LW-ROOT-005"}
+    assert seen.orphans() == set()
+
+
+def test_a_file_that_is_borrowed_under_the_other_name(site: Site, real: Path) -> None:
+    """The lender has let go of it; the borrower's statistics are there still."""
+    lender = site.add("a.lender", location=f"file://{real}/t")
+    plant(lender, "metadata/borrowed.stats")
+    borrower = site.add("a.borrower")
+    borrowed = {
+        "snapshot-id": borrower.metadata.current_snapshot_id,
+        "statistics-path": f"file://{site.base}/alias/t/metadata/borrowed.stats",
+        "file-size-in-bytes": 4,
+        "file-footer-size-in-bytes": 4,
+        "blob-metadata": [],
+    }
+    edit_metadata(borrower, statistics=[borrowed])
+    site.old()
+    seen = site.plan()
+    assert seen.refusal("a.lender") == "LW-ROOT-005"
+    assert seen.refusal("a.borrower") is None
+    assert seen.orphans() == set()
+
+
+@pytest.mark.parametrize("through_link", [True, False])
+def test_our_own_state_under_the_other_name(site: Site, real: Path, through_link: bool) -> None:
+    lake, state = (real, site.base / "alias") if through_link else (site.base / "alias", real)
+    site.add("a.t", location=f"file://{lake}/t")
+    site.state = f"file://{state}/t/state"
+    site.old()
+    seen = site.plan()
+    assert seen.refusal("a.t") == "LW-ROOT-005"
+
+
+def test_a_lake_of_which_every_path_goes_through_the_link_is_planned(site: Site, real: Path) -> None:
+    table = site.add("a.t", location=f"file://{site.base}/alias/t")
+    planted = plant(table, "data/{}.parquet")
+    site.old()
+    seen = site.plan()
+    assert seen.refusal("a.t") is None
+    assert seen.orphans("a.t") == set(planted)
+    assert seen.table("a.t").verdicts["live"].files > 0
+
+
+@pytest.mark.parametrize("job", ["snapshot-expiry", "partition-expiry", "manifest-rewrite"])
+def test_other_jobs_leave_such_a_table_alone_too(site: Site, real: Path, job: str) -> None:
+    table = site.add("a.moved", location=f"file://{site.base}/alias/t")
+    edit_metadata(table, location=f"file://{real}/t")
+    append(site.catalog.load_table("a.moved"), 50)
+    site.more = "[snapshot_expiry]\nretain_hours = 0\nretain_min = 1\n"
+    planned = site.warden().plan(job).plan
+    assert [found.refusal and found.refusal.code for found in planned.tables] == ["LW-ROOT-005"]
+
+
+def test_a_name_above_a_root_by_the_same_link_is_no_other_name(tmp_path: Path) -> None:
+    (tmp_path / "real/t").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    root = f"file://{tmp_path}/alias/t/"
+    above = ReachedFile(f"file://{tmp_path}/alias/x.stats", Kind.STATISTICS)
+    below = ReachedFile(f"file://{tmp_path}/real/t/x.stats", Kind.STATISTICS)
+    state = TableState("lake.a.t", "iceberg", "u", f"{root}m.json", root, (root,), files=(above,))
+    assert aliased([root], [state]) == {}
+    assert aliased([root], [replace(state, files=(above, below))]).keys() == {root}

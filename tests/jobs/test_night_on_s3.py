@@ -1,0 +1,135 @@
+"""A whole night on an S3 server, for tables of three kinds of catalog at once: SQLite, PostgreSQL and REST."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from lakewarden.model.run import RunStatus
+from tests.fixtures_ledger import postgres_server, postgres_url
+from tests.fixtures_storage import Seaweed
+from tests.jobs.snapshot_expiry.expiry_site import DELETION, EXPIRY, Site, rows_at
+from tests.jobs.tier_handoff.aged import HANDOFF, ids_of, made
+from tests.servers_rest import JarsMissingError, RestJvm
+
+__all__ = ["postgres_server", "postgres_url"]
+pytestmark = [pytest.mark.s3, pytest.mark.postgres, pytest.mark.spark]
+
+CATALOGS = ("lite", "post", "rest")
+NAME = "sales.orders"
+
+
+@dataclass
+class Night:
+    """One bucket with a warehouse for each catalog, another for what is cold."""
+
+    site: Site
+    client: Any
+    hot: str
+
+    def keys(self) -> set[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.hot)
+        found = {item["Key"] for page in pages for item in page.get("Contents", ())}
+        return {key for key in found if not key.startswith(".lakewarden/")}
+
+    def table(self, catalog: str, name: str = NAME) -> Table:
+        return self.site.catalog(catalog).load_table(name)
+
+
+@pytest.fixture
+def night(seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[Night]:
+    client = seaweed.client()
+    hot, cold = (f"{kind}{uuid.uuid4().hex[:10]}" for kind in ("hot", "cold"))
+    for name in (hot, cold):
+        client.create_bucket(Bucket=name)
+    keys = {
+        "s3.endpoint": seaweed.endpoint,
+        "s3.access-key-id": seaweed.access_key,
+        "s3.secret-access-key": seaweed.secret_key,
+        "s3.region": "us-east-1",
+    }
+    try:
+        jvm = RestJvm()
+    except JarsMissingError as error:
+        pytest.skip(str(error))
+    server = jvm.serve(
+        {
+            "warehouse": f"s3://{hot}/rest",
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "s3.path-style-access": "true",
+            "client.region": "us-east-1",
+            **keys,
+        }
+    )
+    catalogs = {
+        "lite": {"type": "sql", "uri": f"sqlite:///{tmp_path}/lite.db", "warehouse": f"s3://{hot}/lite", **keys},
+        "post": {
+            "type": "sql",
+            "uri": postgres_url.replace("postgresql://", "postgresql+psycopg://"),
+            "warehouse": f"s3://{hot}/post",
+            **keys,
+        },
+        "rest": {"type": "rest", "uri": server.uri, **keys},
+    }
+    site = Site(tmp_path, dict(catalogs))
+    site.sections["snapshot_expiry"] = {"retain_hours": 0}
+    site.sections["tier_handoff"] = {"destination": f"s3://{cold}/lake"}
+    site.sections["physical_deletion"]["require_cold_copy"] = True
+    try:
+        with site:
+            yield Night(site, client, hot)
+    finally:
+        server.stop()
+        jvm.close()
+
+
+def test_a_night(night: Night) -> None:
+    """Expiry, handover and deletion in one plan each; what is kept reads as before, and so does what comes back."""
+    site = night.site
+    before: dict[str, dict[int, Any]] = {}
+    for name in CATALOGS:
+        site.catalog(name).create_namespace("sales")
+        table = made(site.catalog(name), NAME, appends=3)
+        table.manage_snapshots().create_tag(ids_of(table)[1], "kept").commit()
+        table.overwrite(table.scan().to_arrow().slice(0, 2))
+        before[name] = {number: rows_at(table, number) for number in ids_of(table)}
+    files = night.keys()
+
+    assert site.plan("orphans", unsafe_short_grace=list(site.uuids())).orphans() == set()
+    expired = site.run(EXPIRY)
+
+    assert expired.status is RunStatus.DONE
+    assert expired.failed == ()
+    lost = {name: set(before[name]) - set(ids_of(night.table(name))) for name in CATALOGS}
+    assert expired.changed["snapshots"] == sum(map(len, lost.values()))
+    assert all(len(several) == len(before[name]) - 2 for name, several in lost.items())
+    assert files <= night.keys(), "no byte went"
+    waiting = site.plan(DELETION)
+    assert waiting.plan.totals()["changes"] == {"files": 0}
+
+    handed = site.run(HANDOFF)
+
+    assert handed.status is RunStatus.DONE
+    assert handed.changed["snapshots"] == expired.changed["snapshots"]
+
+    released = {uri.split("/", 3)[3] for page in site.warden._rooms.ledger.pending.iter_uris() for uri in page}
+    result = site.delete_released()
+
+    assert (result.status, result.absent) == (RunStatus.DONE, 0)
+    assert files - night.keys() == released
+    for name in CATALOGS:
+        table = night.table(name)
+        assert set(table.refs()) == {"main", "kept"}
+        assert {number: rows_at(table, number) for number in ids_of(table)} == {
+            number: rows for number, rows in before[name].items() if number not in lost[name]
+        }
+        table.append(table.scan().to_arrow())
+        number = min(lost[name])
+        site.warden.restore_cold(f"{name}.{NAME}@{number}", f"{name}.sales.back")
+        assert rows_at(night.table(name, "sales.back")) == before[name][number]
