@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.fixtures_spark", "tests.fixtures_storage", "tests.fixtures_worlds"]
+pytest_plugins = ["tests.support.needs", "tests.fixtures_spark", "tests.fixtures_storage", "tests.fixtures_worlds"]
 
 
 @pytest.fixture(scope="session", autouse=True)

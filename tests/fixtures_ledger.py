@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 
 from lakewarden.ledger.database import Ledger, open_ledger
 from tests.servers_postgres import PostgresMissingError, start_postgres
+from tests.support.missing import missing
 
 _numbers = itertools.count()
 
@@ -39,10 +40,8 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server. Without one the test is skipped; on CI that is a failure."""
     try:
         url, stop = start_postgres(tmp_path_factory.mktemp("pg"))
-    except PostgresMissingError as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+    except PostgresMissingError as error:
+        missing(error)
     yield url
     stop()
 
@@ -58,7 +57,7 @@ def postgres_url(postgres_server: str) -> str:
     return postgres_server.removesuffix("/postgres") + f"/{name}"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
     if request.param == "postgresql":

@@ -89,6 +89,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def java() -> None:
+    """For a test whose own processes start a JVM: a machine without Java fails here, by name."""
+    from lakewarden.pipeline.spark.java import use_java
+
+    use_java()
+
+
 def add_sqlite_catalog(
     spark: SparkSession, name: str, database: Path, warehouse: str, s3: S3Server | None = None
 ) -> dict[str, str]:

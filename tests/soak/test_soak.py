@@ -27,7 +27,6 @@ def test_a_hundred_kills(world_of: MakeWorld, mode: str) -> None:
         assert before - world.on_disk() == world.planted()
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("spark")
 def test_ten_minutes_beside_a_writer(world_of: MakeWorld) -> None:
@@ -37,7 +36,6 @@ def test_ten_minutes_beside_a_writer(world_of: MakeWorld) -> None:
     assert deleted > 20
 
 
-@pytest.mark.postgres
 @pytest.mark.timeout(3600)
 def test_kills_with_the_state_in_postgresql(world_of: MakeWorld, postgres_url: str) -> None:  # noqa: F811
     world = world_of(orphans=20, batch_size=3, rate_limit_ms=25, database=postgres_url)

@@ -20,8 +20,6 @@ from tests.formats.paimon.shapes import commit_of, manifests_of
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, PARTITIONS, Site, name_of
 from tests.jobs.orphan_cleanup.site import Seen
 
-pytestmark = pytest.mark.spark
-
 Damage = Callable[[History], None]
 UNSUPPORTED, UNREADABLE, INCOMPLETE = (
     error.code for error in (UnsupportedTableError, UnreadableMetadataError, IncompleteManifestError)

@@ -237,7 +237,6 @@ class TestMetastores:
         assert len(state.manifest_lists) == 2
 
 
-@pytest.mark.s3
 def test_on_an_object_store(lake: Lake, seaweed: Seaweed) -> None:
     table = lake.create("a")
     table.write("2024-01-01")

@@ -24,8 +24,6 @@ from tests.formats.paimon.shapes import DELETE, entries_of, names_of
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site, check_rows, name_of
 from tests.jobs.orphan_cleanup.site import Seen
 
-pytestmark = pytest.mark.spark
-
 HOUR = 3_600_000
 GAP = 3
 """The snapshot that `snapshot_gap` has lost."""

@@ -24,8 +24,6 @@ from tests.jobs.orphan_cleanup.site import Seen
 from tests.steps.apply.test_crash import Crash
 from tests.worlds import environment
 
-pytestmark = pytest.mark.spark
-
 # Plain files, snapshots that become changelogs, two branches.
 HISTORIES = ("partition_overwrites", "decoupled_changelog", "branch_with_commits")
 

@@ -15,8 +15,6 @@ from tests.formats.paimon.scenes import Deed, Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, Site
 from tests.jobs.orphan_cleanup.site import Seen
 
-pytestmark = pytest.mark.spark
-
 
 def rolls_back_only(scene: Scene) -> None:
     """Rolled back to 2, and nobody has written since: snapshot 2 is all that readers have."""

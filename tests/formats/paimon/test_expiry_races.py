@@ -19,8 +19,6 @@ from tests.jobs.orphan_cleanup.site import Seen
 from tests.lakes import local_path
 from tests.worlds import at_batch
 
-pytestmark = pytest.mark.spark
-
 HISTORY = "partition_overwrites"
 ALL = [1, 2, 3, 4, 5, 6]
 

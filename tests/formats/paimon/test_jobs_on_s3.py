@@ -14,8 +14,6 @@ from tests.formats.paimon.reading import Ref, rows_by_java
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, PARTITIONS, Site, check_rows, name_of
 from tests.steps.apply.s3.conftest import Bucket, bucket  # noqa: F401
 
-pytestmark = [pytest.mark.spark, pytest.mark.s3]
-
 NAMES = (
     "partition_overwrites",
     "odd_partition_values",
@@ -98,7 +96,7 @@ def test_a_day_on_s3_ends_as_a_day_on_disk(places: Places, tmp_path: Path) -> No
         deleted = site.run(DELETION)
         assert (deleted.status, deleted.failed, deleted.absent) == ("done", (), 0)
         assert deleted.deleted.files > 40
-        assert site.warden._rooms.ledger.pending.count() == 0
+        assert site.warden._deployment.ledger.pending.count() == 0
         site.later(-2)
         cleaned = clean(site)
         assert (cleaned.status, cleaned.failed) == ("done", ())

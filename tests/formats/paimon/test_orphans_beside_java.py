@@ -19,8 +19,6 @@ from tests.formats.paimon.histories import NAMES, OLD, History, Library, age, pl
 from tests.formats.paimon.site import ORPHANS, Site, check_rows, name_of
 from tests.jobs.orphan_cleanup.site import Seen
 
-pytestmark = pytest.mark.spark
-
 OPEN = tuple(name for name in NAMES if name != "append_deletion_vectors")
 
 ODD = "partition_overwrites"

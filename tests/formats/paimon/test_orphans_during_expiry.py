@@ -17,8 +17,6 @@ from tests.formats.paimon.register import some
 from tests.formats.paimon.scenes import Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site, name_of
 
-pytestmark = pytest.mark.spark
-
 HISTORY = "partition_overwrites"
 REFUSALS = {UnsettledTableError.code, UnreadableMetadataError.code, IncompleteManifestError.code}
 Progress = Callable[[str, int, int], None]

@@ -20,8 +20,6 @@ from tests.formats.paimon.story import Story
 from tests.jobs.orphan_cleanup.site import Seen
 from tests.worlds import at_batch
 
-pytestmark = pytest.mark.spark
-
 BATCH = 10
 OLD_FIRST = tuple(some("2024-01-01", 0))
 

@@ -315,7 +315,6 @@ class TestFingerprint:
         assert fingerprint(list_metadata(table.location, STORES)) != before
 
 
-@pytest.mark.s3
 def test_the_same_on_an_object_store(table: LakeTable, seaweed: Seaweed) -> None:
     table.opened.create_tag("t2", 2)
     table.opened.branch_manager().create_branch("b1", "t2")

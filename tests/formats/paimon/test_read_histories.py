@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 STORES = Stores()
 KEY = ("dt", "id")
 DECOUPLED = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20"}

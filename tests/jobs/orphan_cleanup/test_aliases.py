@@ -13,8 +13,6 @@ from lakewarden.steps.observe.links import aliased
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 from tests.lakes import append
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def real(site: Site) -> Path:

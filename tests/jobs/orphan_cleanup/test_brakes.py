@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from lakewarden.ledger.reach import Reach
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
-
-pytestmark = pytest.mark.spark
 
 
 def test_share_and_cap_of_orphans(site: Site) -> None:
@@ -43,7 +39,7 @@ def test_a_table_that_reaches_half_of_what_it_did_or_nothing_at_all(site: Site) 
     plant(site.base / "warehouse/here/t", "data/{}.parquet")
     site.old()
     warden = site.warden()
-    warden._rooms.ledger.reach.record(
+    warden._deployment.ledger.reach.record(
         Reach(f"lake.b.{table.name()[-1]}", str(table.metadata.table_uuid), files, 9, (), datetime.now(UTC))
         for table, files in ((shrunk, 23), (grown, 21))
     )

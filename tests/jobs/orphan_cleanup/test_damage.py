@@ -13,8 +13,6 @@ from lakewarden.pipeline.read.avro.container import open_container
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, manifest_list, manifests, metadata, plant
 from tests.lakes import append
 
-pytestmark = pytest.mark.spark
-
 
 def cut(path: Path, end: int | None = None) -> None:
     data = path.read_bytes()

@@ -11,8 +11,6 @@ from lakewarden.model.errors import UnsafeGraceError
 from tests.jobs.orphan_cleanup.site import Seen, Site, TurnedClock, plant
 from tests.lakes import local_path
 
-pytestmark = pytest.mark.spark
-
 GRACE = "lakewarden.orphan_cleanup.grace_period_hours"
 
 

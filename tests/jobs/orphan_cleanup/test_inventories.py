@@ -14,8 +14,6 @@ from pyiceberg.table import Table
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, plant
 from tests.lakes import local_path
 
-pytestmark = pytest.mark.spark
-
 OLD = datetime.now(UTC) - timedelta(days=30)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.jobs.orphan_cleanup.site import Seen, Site
 from tests.lakes import OracleLake, age_everything, build_oracle_lake, local_path, plant_orphans
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 NAME = "plan_oracle"
 AT_ONCE = 4

@@ -11,8 +11,6 @@ from pyiceberg.table import Table
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, plant, register, write_file
 from tests.lakes import append, local_path
 
-pytestmark = pytest.mark.spark
-
 ODD = (
     "a b",
     "a%20b",

@@ -12,8 +12,6 @@ from pyiceberg.table import Table
 from tests.jobs.orphan_cleanup.site import Seen, Site, edit_metadata, metadata, plant
 from tests.lakes import age_everything, append, local_path
 
-pytestmark = pytest.mark.spark
-
 MARKS = {
     "delta": "_delta_log/00000000000000000000.json",
     "hudi": ".hoodie/hoodie.properties",

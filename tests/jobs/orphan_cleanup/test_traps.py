@@ -14,8 +14,6 @@ from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, manifests, pl
 from tests.jobs.orphan_cleanup.test_recent_states import backdate
 from tests.lakes import append, local_path
 
-pytestmark = pytest.mark.spark
-
 CLASSES = (
     "data/{}.parquet", "data/{}.orc", "data/{}.avro", "data/part=a/{}-deletes.parquet", "data/{}.puffin", "metadata/{}.stats",
     "metadata/{}-m0.avro", "metadata/snap-5-{}.avro", "{}.parquet", "metadata/partition-stats-{}.parquet",

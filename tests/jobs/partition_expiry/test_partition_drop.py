@@ -20,7 +20,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
 from lakewarden.formats.iceberg.commit.versions import SqlVersions, Version
-from lakewarden.formats.iceberg.partitions import expirer as partition_expirer
+from lakewarden.formats.iceberg.format import partition_expirer
 from lakewarden.formats.iceberg.partitions.choice import expirable_partitions
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError
@@ -76,7 +76,7 @@ def append(table: Table, first: int, days: list[date] = DAYS) -> None:
     table.append(pa.table({"id": ids, "day": days}))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "rest", "rest version 1"])
+@pytest.fixture(params=["sqlite", "postgresql", "rest", "rest version 1"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param.startswith("rest"):
         starting: Serve = request.getfixturevalue("serve")

@@ -39,11 +39,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
 )
 from tests.lakes import age_everything, local_path
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 OURS, JAVAS = "expiry_lake", "expiry_javas"
 AT_ONCE = 4

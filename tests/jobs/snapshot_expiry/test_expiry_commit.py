@@ -47,7 +47,6 @@ from tests.jobs.snapshot_expiry.expiry_site import (
 )
 
 pytestmark = [
-    pytest.mark.spark,
     pytest.mark.usefixtures("spark"),
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:Delete operation did not match"),
@@ -316,7 +315,7 @@ class Done:
 
 
 @pytest.fixture(scope="module", params=[
-    "sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "rest",
+    "sqlite", "postgresql", "rest",
 ])  # fmt: skip
 def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     """Everything at once, on one kind of catalog."""
@@ -377,7 +376,7 @@ def fill(scene: Scene) -> None:
 
 def interpose(site: Site, kind: str, scenes: Mapping[str, Scene]) -> None:
     """Let each scene's event happen at the moment of its commit, by another client."""
-    versions: Any = site.warden._rooms.expirers["lake"]._versions()  # type: ignore[attr-defined]
+    versions: Any = site.warden._deployment.expirers["lake"]._versions()  # type: ignore[attr-defined]
     owner, name = (versions._catalog, "commit_table") if kind == "rest" else (versions, "_swap")
     real = getattr(owner, name)
 
@@ -438,7 +437,7 @@ def test_files_of_a_ref_that_may_be_lost_stay_known_and_wait(done: Done) -> None
     """Unknown to the ledger they would be orphans; due as soon as others, they would go before anybody noticed."""
     site = done.scenes["quiet"].site
     soon, late = (site.clock.now() + timedelta(days=days) for days in (29, 31))
-    waiting = site.warden._rooms.ledger.pending.tally
+    waiting = site.warden._deployment.ledger.pending.tally
     assert waiting(soon)["lake.db.quiet"][0].files > 0
     for name in {"lost_for_good", "unreachable"} & done.scenes.keys():
         assert waiting(soon)[f"lake.db.{name}"][0].files == 0, name

@@ -35,11 +35,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
 )
 from tests.lakes import age_everything
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 TABLES = ("db.plain", "db.referred", "db.quiet")
 STATE = (("warehouse", os.link), ("state", shutil.copy2), ("catalog.db", shutil.copy2))

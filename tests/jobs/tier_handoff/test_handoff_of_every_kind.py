@@ -26,7 +26,6 @@ from tests.lakes import local_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
 CATALOG = "coldlake"
 KINDS = (
     oracle_tables.v1_plain,

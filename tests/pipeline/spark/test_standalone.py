@@ -17,7 +17,8 @@ import pytest
 
 from tests.lakes import plant_orphans, small_lake
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("java")
+
 HOST = "127.0.0.1"
 NAMES = ("data/{}.parquet", "metadata/{}-m0.avro")
 

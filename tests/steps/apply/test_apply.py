@@ -12,10 +12,10 @@ from lakewarden.model.errors import PlanUsedError
 from tests.fixtures_worlds import MakeWorld
 from tests.worlds import World
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_exactly_the_planned_orphans_go(world_of: MakeWorld, request: pytest.FixtureRequest, database: str) -> None:
     url = str(request.getfixturevalue("postgres_url")) if database == "postgresql" else database
     world = world_of(database=url, batch_size=5)

@@ -15,11 +15,7 @@ from tests.worlds import World, at_batch, hand_plan, write_config
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 
 def test_a_writer_that_never_rests(world_of: MakeWorld) -> None:

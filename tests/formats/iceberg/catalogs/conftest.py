@@ -17,6 +17,7 @@ from pyiceberg.catalog.rest import RestCatalog as RestClient
 from tests.lakes import Lake, age_everything, local_path, plant_orphans, write_table
 from tests.servers_rest import JarsMissingError, RestCatalog, RestJvm
 from tests.steps.apply.s3.conftest import NO_GRACE, S3World, bucket
+from tests.support.missing import missing
 from tests.worlds import World, write_config
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -58,7 +59,7 @@ def rest_jvm() -> Iterator[RestJvm]:
     try:
         jvm = RestJvm()
     except JarsMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
     yield jvm
     jvm.close()
 

@@ -33,7 +33,6 @@ def files(world: RestWorld) -> set[Path]:
     return {path for path in world.on_disk() if path.suffix != ".crc"}
 
 
-@pytest.mark.spark
 def test_the_whole_way(rest_world: RestWorld, spark: SparkSession) -> None:
     """Tables by PyIceberg, and one by Spark with deletes, through one server."""
     world = rest_world
@@ -130,7 +129,6 @@ def roll_back(world: RestWorld) -> None:
     age_everything(world.base / "lake" / "warehouse")
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_partial_view_hides_nothing(rest_world: RestWorld) -> None:
     """Asked for by the configuration it is refused; ordered by the server, the metadata is still read whole."""

@@ -14,7 +14,6 @@ from tests.steps.apply.test_crash import Crash, crashing
 from tests.worlds import at_batch, hand_plan
 
 MakeS3World = Callable[..., S3World]
-pytestmark = pytest.mark.s3
 
 
 def key(uri: str) -> str:
@@ -26,7 +25,6 @@ def left(bucket: Bucket, world: S3World) -> list[str]:
     return [uri for uri in world.planted_uris if key(uri) in keys]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_the_whole_way_with_mixed_spellings(s3_world: MakeS3World, bucket: Bucket) -> None:
     """One table is spelled s3, one s3a, as engines do: the same bucket, so the same files."""
@@ -153,7 +151,7 @@ def test_quarantine_restore_and_purge_in_a_bucket(
     assert left(bucket, world) == world.planted_uris
 
     second = world.apply(hand_plan(world, world.planted_uris))
-    clock = type(world.warden._rooms.clock)
+    clock = type(world.warden._deployment.clock)
     now = clock.now
 
     def in_eight_days(self: object) -> datetime:

@@ -11,7 +11,6 @@ from tests.steps.apply.s3.conftest import Bucket, S3World
 from tests.worlds import hand_plan
 
 MakeS3World = Callable[..., S3World]
-pytestmark = pytest.mark.s3
 
 
 def empty(bucket: Bucket, prefix: str) -> None:
