@@ -68,7 +68,7 @@ clean: ## remove what make made
 	@$(BIN)/python -m lakewarden.pipeline.spark.class_archive >.venv/class-archive.log 2>&1 || cat .venv/class-archive.log
 	@touch $@
 
-.venv/.jars: .venv/.installed tests/fixtures_spark.py tests/servers_rest.py
+.venv/.jars: .venv/.installed tests/support/spark.py tests/support/rest.py
 	@echo "setting up: the jars that the tests' Spark session and REST catalog load"
 	@$(BIN)/python -m tools.jars >.venv/jars.log 2>&1 || { cat .venv/jars.log; exit 1; }
 	@touch $@

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.fixtures_spark import start_session
-from tests.servers_rest import rest_jars
+from tests.support.rest import rest_jars
+from tests.support.spark import start_session
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden.cli.main import main
 from tests.docs.pages import DOCS, code_in, rows, sections
-from tests.lakes import Lake, small_lake
+from tests.support.lakes import Lake, small_lake
 
 PAGE = DOCS / "commands.md"
 

@@ -23,7 +23,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     edit,
     rows_at,
 )
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -16,7 +16,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile, Shard
 from lakewarden.storage.delete import DeletePermit, delete, grant
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 
 class Turned:

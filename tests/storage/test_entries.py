@@ -14,7 +14,7 @@ from lakewarden.storage.entries import entries_of
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.store import Children
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 
 def put(place: Place, *names: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from lakewarden.model.ports import Shard
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
+from tests.support.storage import Seaweed
 
 
 def flags(stores: Stores, root: str) -> dict[str, str | None]:

@@ -17,7 +17,7 @@ from lakewarden.storage import s3
 from lakewarden.storage.listing import discover_shards, list_shard
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 SEGMENT = st.text(alphabet="ab0-.%#é~ ", min_size=1, max_size=3).filter(lambda s: s.strip(".") and s == s.strip())
 PATHS = st.sets(st.lists(SEGMENT, min_size=1, max_size=4).map(tuple), min_size=1, max_size=40)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.deployments import Deployed, Sections, copied, inline
 from tests.formats.paimon.histories import History
 from tests.formats.paimon.reading import all_refs, refs_of, rows_by_java, rows_by_pypaimon
 from tests.jobs.orphan_cleanup.site import Seen
+from tests.support.deployments import Deployed, Sections, copied, inline
 
 EXPIRY, DELETION, ORPHANS, PARTITIONS = "snapshot-expiry", "physical-deletion", "orphans", "partition-expiry"
 

@@ -14,8 +14,8 @@ from lakewarden.model.errors import CatalogUnavailableError, StoreUnavailableErr
 from lakewarden.model.ports import Catalog, Directory, Files
 from lakewarden.model.table import TableState
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
 from tests.formats.paimon.tables import COLUMNS, Lake, LakeTable, Meddled, upload
+from tests.support.storage import Seaweed
 
 STORES = Stores()
 NOW = datetime.now(UTC)

@@ -16,8 +16,8 @@ from tests.formats.paimon.reading import Ref
 from tests.formats.paimon.scenes import Deed, Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site, name_of
 from tests.jobs.orphan_cleanup.site import Seen
-from tests.lakes import local_path
-from tests.worlds import at_batch
+from tests.support.lakes import local_path
+from tests.support.worlds import at_batch
 
 HISTORY = "partition_overwrites"
 ALL = [1, 2, 3, 4, 5, 6]

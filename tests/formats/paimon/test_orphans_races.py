@@ -18,7 +18,7 @@ from tests.formats.paimon.scenes import Deed, Scene
 from tests.formats.paimon.site import ORPHANS, Site, name_of
 from tests.formats.paimon.story import Story
 from tests.jobs.orphan_cleanup.site import Seen
-from tests.worlds import at_batch
+from tests.support.worlds import at_batch
 
 BATCH = 10
 OLD_FIRST = tuple(some("2024-01-01", 0))

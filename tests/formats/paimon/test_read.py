@@ -12,8 +12,8 @@ from lakewarden.formats.paimon.metadata.read import TRIES, read_table
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.model.errors import StoreUnavailableError, UnreadableMetadataError, UnsettledTableError
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
 from tests.formats.paimon.tables import Lake, LakeTable, Meddled, upload
+from tests.support.storage import Seaweed
 
 STORES = Stores()
 

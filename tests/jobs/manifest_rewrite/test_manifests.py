@@ -18,19 +18,18 @@ from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import manifests as rewriting
 from lakewarden.storage.stores import Stores
-from tests.fixtures_spark import add_sqlite_catalog
-from tests.fixtures_storage import Seaweed
-from tests.formats.iceberg.catalogs.conftest import Serve, rest_jvm, serve
 from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.partition_expiry.partitioned import Rows, create, insert, rows_of
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_below, rows_at
-from tests.lakes import write_table
-from tests.steps.apply.s3.conftest import Bucket, bucket
+from tests.support.buckets import Bucket
+from tests.support.lakes import write_table
+from tests.support.rest import Serve
+from tests.support.spark import add_sqlite_catalog
+from tests.support.storage import Seaweed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["bucket", "rest_jvm", "serve"]
 
 JOB = "manifest-rewrite"
 LAKE = "clustered"

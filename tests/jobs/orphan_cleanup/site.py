@@ -21,8 +21,8 @@ from lakewarden.model.clock import SystemClock
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.warden import Warden
 from lakewarden.wiring import open_warden
-from tests.lakes import age as age_files
-from tests.lakes import age_everything, local_path, plant_orphans, write_table
+from tests.support.lakes import age as age_files
+from tests.support.lakes import age_everything, local_path, plant_orphans, write_table
 
 WEEKS = timedelta(days=30)
 

@@ -11,7 +11,7 @@ from lakewarden.model.table import ReachedFile, TableState
 from lakewarden.model.verdict import Kind
 from lakewarden.steps.observe.links import aliased
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
-from tests.lakes import append
+from tests.support.lakes import append
 
 
 @pytest.fixture

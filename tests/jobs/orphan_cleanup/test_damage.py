@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from lakewarden.cli.main import main
 from lakewarden.pipeline.read.avro.container import open_container
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, manifest_list, manifests, metadata, plant
-from tests.lakes import append
+from tests.support.lakes import append
 
 
 def cut(path: Path, end: int | None = None) -> None:

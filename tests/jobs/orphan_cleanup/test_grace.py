@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.model.errors import UnsafeGraceError
 from tests.jobs.orphan_cleanup.site import Seen, Site, TurnedClock, plant
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 GRACE = "lakewarden.orphan_cleanup.grace_period_hours"
 

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.table import Table
 
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, plant
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 OLD = datetime.now(UTC) - timedelta(days=30)
 

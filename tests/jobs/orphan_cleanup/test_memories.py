@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.model.actor import Trigger
 from tests.jobs.orphan_cleanup.site import Site, TurnedClock, plant
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 SOON = timedelta(minutes=4)
 

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from tests.jobs.orphan_cleanup.site import Seen, Site
-from tests.lakes import OracleLake, age_everything, build_oracle_lake, local_path, plant_orphans
+from tests.support.lakes import OracleLake, age_everything, build_oracle_lake, local_path, plant_orphans
 
 pytestmark = pytest.mark.timeout(600)
 

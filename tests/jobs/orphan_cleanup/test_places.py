@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, plant, register, write_file
-from tests.lakes import append, local_path
+from tests.support.lakes import append, local_path
 
 ODD = (
     "a b",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.jobs.orphan_cleanup.site import Site, metadata, plant, register, write_file
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 
 def lend(site: Site, lender: str, borrower: str) -> str:

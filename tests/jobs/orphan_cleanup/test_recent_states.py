@@ -9,7 +9,7 @@ from pathlib import Path
 from pyiceberg.table import Table
 
 from tests.jobs.orphan_cleanup.site import Site, data_files, manifests, metadata
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 
 def backdate(table: Table, by: timedelta) -> None:

@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from tests.jobs.orphan_cleanup.site import Seen, Site, edit_metadata, metadata, plant
-from tests.lakes import age_everything, append, local_path
+from tests.support.lakes import age_everything, append, local_path
 
 MARKS = {
     "delta": "_delta_log/00000000000000000000.json",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, manifests, plant
 from tests.jobs.orphan_cleanup.test_recent_states import backdate
-from tests.lakes import append, local_path
+from tests.support.lakes import append, local_path
 
 CLASSES = (
     "data/{}.parquet", "data/{}.orc", "data/{}.avro", "data/part=a/{}-deletes.parquet", "data/{}.puffin", "metadata/{}.stats",

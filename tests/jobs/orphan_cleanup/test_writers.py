@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lakewarden.warden import Warden
 from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, metadata, plant, register, write_file
-from tests.lakes import append, local_path
+from tests.support.lakes import append, local_path
 
 LISTING, LISTED, JUDGED = "list and compare", "look again", "judge"
 

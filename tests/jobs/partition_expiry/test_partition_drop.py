@@ -28,11 +28,8 @@ from lakewarden.model.partitions import Drop, PartitionExpirer, PartitionFiles, 
 from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
 from lakewarden.model.table import Pointer
 from lakewarden.storage.stores import Stores
-from tests.fixtures_ledger import postgres_server, postgres_url
-from tests.formats.iceberg.catalogs.conftest import Serve, rest_jvm, serve
 from tests.jobs.snapshot_expiry.expiry_site import rows_at
-
-__all__ = ["postgres_server", "postgres_url", "rest_jvm", "serve"]
+from tests.support.rest import Serve
 
 DAYS = [date(2024, 1, day) for day in (1, 2, 3)]
 KEYS = [partition_key(0, [day]) for day in DAYS]

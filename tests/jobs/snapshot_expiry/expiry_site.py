@@ -13,9 +13,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from lakewarden.model.run import RunResult
-from tests.deployments import Deployed, Sections, copied, inline
 from tests.jobs.orphan_cleanup.site import Seen
-from tests.lakes import local_path
+from tests.support.deployments import Deployed, Sections, copied, inline
+from tests.support.lakes import local_path
 
 EXPIRY, DELETION, ORPHANS = "snapshot-expiry", "physical-deletion", "orphans"
 HOUR_MS = 3_600_000

@@ -25,8 +25,7 @@ from lakewarden.formats.iceberg.commit import rest_versions
 from lakewarden.formats.iceberg.expiry import expirer as expiry_module
 from lakewarden.model.errors import NothingAppliedError
 from lakewarden.model.run import RunResult
-from tests.fixtures_ledger import postgres_server  # noqa: F401
-from tests.formats.iceberg.catalogs.conftest import RestWorld, rest_jvm, rest_world, serve  # noqa: F401
+from tests.formats.iceberg.catalogs.conftest import RestWorld, rest_world  # noqa: F401
 from tests.formats.iceberg.catalogs.fronts import front
 from tests.formats.iceberg.catalogs.test_nessie import like_nessie
 from tests.jobs.orphan_cleanup.site import Seen

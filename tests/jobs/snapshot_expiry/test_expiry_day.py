@@ -33,7 +33,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     rows_of_all,
     snapshot_ids,
 )
-from tests.lakes import age_everything
+from tests.support.lakes import age_everything
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 

@@ -35,7 +35,7 @@ from tests.jobs.tier_handoff.aged import (
     made,
     shown,
 )
-from tests.lakes import append, local_path
+from tests.support.lakes import append, local_path
 
 
 @pytest.fixture

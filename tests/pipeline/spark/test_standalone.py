@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.lakes import plant_orphans, small_lake
+from tests.support.lakes import plant_orphans, small_lake
 
 pytestmark = pytest.mark.usefixtures("java")
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.model.errors import PlanUsedError
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World
+from tests.support.worlds import MakeWorld, World
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -95,7 +94,7 @@ def test_selection_never_deletes_another_tables_files(world: World) -> None:
 
 def test_selection_protects_files_that_an_unselected_table_added(world: World) -> None:
     """Table B lives elsewhere and holds a file of A's directory: `--select A` must not take it from B."""
-    from tests.worlds import plant_rows
+    from tests.support.worlds import plant_rows
 
     path = plant_rows(world.table("sales.orders"))
     world.table("web.clicks").add_files([f"file://{path}"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures_worlds import MakeWorld
+from tests.support.worlds import MakeWorld
 
 
 @pytest.mark.usefixtures("java")

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from lakewarden.model.errors import NessieServedError
-from tests.fixtures_storage import Seaweed
 from tests.formats.iceberg.catalogs.conftest import TABLES, RestLake, RestWorld
 from tests.formats.iceberg.catalogs.fronts import front
 from tests.formats.iceberg.catalogs.test_rest import refusals
-from tests.lakes import write_table
-from tests.servers_nessie import start_nessie
-from tests.servers_rest import JarsMissingError
-from tests.steps.apply.s3.conftest import Bucket
+from tests.support.buckets import Bucket
+from tests.support.lakes import write_table
 from tests.support.missing import missing
-from tests.worlds import World, write_config
+from tests.support.nessie import start_nessie
+from tests.support.rest import JarsMissingError
+from tests.support.storage import Seaweed
+from tests.support.worlds import World, write_config
 
 pytestmark = pytest.mark.usefixtures("spark")
 REFUSED = NessieServedError.code

@@ -14,8 +14,8 @@ from lakewarden.model.errors import CatalogUnavailableError
 from lakewarden.model.plan import Plan
 from tests.formats.iceberg.catalogs.conftest import RestWorld, metadata_file
 from tests.formats.iceberg.catalogs.fronts import front, overriding
-from tests.lakes import MONTH_SECONDS, age_everything, plant_orphans
-from tests.worlds import at_batch, hand_plan, plant_rows
+from tests.support.lakes import MONTH_SECONDS, age_everything, plant_orphans
+from tests.support.worlds import at_batch, hand_plan, plant_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,9 @@ import pytest
 from lakewarden.model.errors import StoreUnavailableError
 from tests.formats.iceberg.catalogs.conftest import NO_GRACE, RestLake, S3World, Serve, fill
 from tests.formats.iceberg.catalogs.fronts import front, overriding
-from tests.lakes import ORPHAN_NAMES
-from tests.steps.apply.s3.conftest import Bucket
-from tests.worlds import hand_plan, write_config
+from tests.support.buckets import Bucket
+from tests.support.lakes import ORPHAN_NAMES
+from tests.support.worlds import hand_plan, write_config
 
 TABLES = ("sales.orders", "web.clicks")
 

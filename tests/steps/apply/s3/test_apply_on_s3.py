@@ -9,9 +9,10 @@ import pytest
 
 from lakewarden.model.errors import MissingStoreError, NothingAppliedError
 from lakewarden.steps.apply import apply as applying
-from tests.steps.apply.s3.conftest import Bucket, S3World
+from tests.steps.apply.s3.conftest import S3World
 from tests.steps.apply.test_crash import Crash, crashing
-from tests.worlds import at_batch, hand_plan
+from tests.support.buckets import Bucket
+from tests.support.worlds import at_batch, hand_plan
 
 MakeS3World = Callable[..., S3World]
 

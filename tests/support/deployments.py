@@ -14,7 +14,7 @@ from lakewarden.model.run import RunResult
 from lakewarden.warden import Warden
 from lakewarden.wiring import open_warden
 from tests.jobs.orphan_cleanup.site import Seen, TurnedClock
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 Sections = dict[str, dict[str, Any]]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
@@ -29,7 +30,7 @@ from lakewarden.pipeline import columns as c
 from lakewarden.steps.observe.fleet import load_fleet
 from lakewarden.storage.listing import list_shard
 from lakewarden.warden import Warden
-from tests.lakes import Lake, age, age_everything, contents, local_path, plant_orphans, small_lake
+from tests.support.lakes import Lake, age, age_everything, contents, local_path, plant_orphans, small_lake
 
 JOB = "orphan-cleanup"
 Progress = Callable[[str, int, int], None]
@@ -246,3 +247,27 @@ def hand_plan(
     deployment.stores.put(directory + PLAN_FILE, plan.dumps())
     deployment.ledger.plans.save(plan, directory)
     return PlanResult(plan, directory)
+
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture
+def world_of(tmp_path: Path) -> Iterator[MakeWorld]:
+    """Makes worlds of given tables and policy."""
+    made: list[World] = []
+
+    def make(*tables: str, **policy: Any) -> World:
+        world = make_world(tmp_path / f"world{len(made)}", *([tables] if tables else []), **policy)
+        made.append(world)
+        return world
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(world_of: MakeWorld) -> World:
+    """Two tables with six orphans each."""
+    return world_of()

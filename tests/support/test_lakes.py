@@ -9,9 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from tests.fixtures_spark import add_sqlite_catalog
-from tests.fixtures_storage import Seaweed
-from tests.lakes import (
+from tests.support.lakes import (
     OracleLake,
     age_everything,
     append,
@@ -21,6 +19,8 @@ from tests.lakes import (
     plant_orphans,
     small_lake,
 )
+from tests.support.spark import add_sqlite_catalog
+from tests.support.storage import Seaweed
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,15 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import pytest
+
+from tests.support.missing import missing
 
 VERSION = "1.11.0"  # the newest whose test classes are published
 IVY_FILE = f"""\
@@ -116,6 +120,33 @@ class RestJvm:
         for place, argument in enumerate(arguments):
             given[place] = argument
         return maker.newInstance(given)
+
+
+Serve = Callable[[Mapping[str, str]], RestCatalog]
+
+
+@pytest.fixture(scope="session")
+def rest_jvm() -> Iterator[RestJvm]:
+    try:
+        jvm = RestJvm()
+    except JarsMissingError as error:
+        missing(error)
+    yield jvm
+    jvm.close()
+
+
+@pytest.fixture
+def serve(rest_jvm: RestJvm) -> Iterator[Serve]:
+    """Starts REST catalogs that stop with the test."""
+    started: list[RestCatalog] = []
+
+    def start(properties: Mapping[str, str]) -> RestCatalog:
+        started.append(rest_jvm.serve(properties))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
 
 
 def rest_jars() -> list[str]:

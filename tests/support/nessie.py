@@ -11,9 +11,9 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.fixtures_storage import Seaweed
-from tests.servers import free_ports
-from tests.servers_rest import JarsMissingError, fetch_jars
+from tests.support.rest import JarsMissingError, fetch_jars
+from tests.support.seaweed import free_ports
+from tests.support.storage import Seaweed
 
 OLDEST_JAVA = 21
 IVY_FILE = """\
