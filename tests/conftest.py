@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 pytest_plugins = [
+    "pytester",
     "tests.support.needs",
     "tests.support.spark",
     "tests.support.storage",

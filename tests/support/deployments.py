@@ -1,35 +1,100 @@
-"""A deployment under test: its configuration file, its clock, and its plans and runs as plain values."""
+"""A deployment under test: its configuration file, its clock, and its plans and runs as plain values.
+
+Every test that has a Lakewarden of its own builds it here; what a folder adds is its tables and the questions it asks of them.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
 from lakewarden.model.actor import Actor, Trigger
+from lakewarden.model.clock import SystemClock
+from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.run import RunResult
 from lakewarden.warden import Warden
 from lakewarden.wiring import open_warden
-from tests.jobs.orphan_cleanup.site import Seen, TurnedClock
+from tests.support.configuration import Sections, write_toml
 from tests.support.lakes import local_path
 
-Sections = dict[str, dict[str, Any]]
+Properties = Mapping[str, str]
+
+
+class TurnedClock(SystemClock):
+    """The machine's clock, turned `by` as much as a test says: the fault of a wrong clock.
+
+    What has `passed` has passed for the stores too (tests/conftest.py): that is no fault, only later.
+    """
+
+    def __init__(self, by: timedelta = timedelta()) -> None:
+        self.by = by
+        self.passed = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.by + self.passed
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A plan, with what tests ask of it."""
+
+    plan: Plan
+    path: str
+    rows: Sequence[Mapping[str, Any]]
+
+    def table(self, name: str) -> TablePlan:
+        return next(
+            table for table in self.plan.tables if table.identifier == name or table.identifier == f"lake.{name}"
+        )
+
+    def refusal(self, name: str) -> str | None:
+        """The code of the table's refusal."""
+        found = self.table(name).refusal
+        return found.code if found else None
+
+    def message(self, name: str) -> str:
+        found = self.table(name).refusal
+        assert found is not None, f"{name} was planned"
+        return found.message
+
+    def orphans(self, name: str | None = None) -> set[Path]:
+        return self.judged("orphan", name)
+
+    def judged(self, verdict: str, name: str | None = None) -> set[Path]:
+        """The files of that verdict, as paths on this disk, under the names the plan will delete."""
+        wanted = None if name is None else self.table(name).identifier
+        return {
+            local_path(row["uri"]) for row in self.rows if row["verdict"] == verdict and wanted in (None, row["table"])
+        }
+
+    def verdict(self, path: Path) -> str:
+        """The verdict on one file; a live file has no row."""
+        return next((row["verdict"] for row in self.rows if local_path(row["uri"]) == path), "live")
 
 
 @dataclass(kw_only=True)
 class Deployed:
-    """What the configuration says but for its catalogs, which each format writes down in its own way."""
+    """What a configuration says, the worker that it describes, and the time that passes for it."""
 
     base: Path = field(kw_only=False)
+    catalogs: dict[str, Properties] = field(default_factory=dict, kw_only=False)
+    """What the catalogs' own libraries load them with, by name."""
+    format: str = "iceberg"
     sections: Sections = field(default_factory=dict)
     policies: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Overrides by pattern of tables: sections with their values."""
+    storage: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Credentials and addresses of stores, by prefix."""
+    state: str = ""
+    """Where the deployment keeps its plans and leases, if not below `base`."""
     database: str = "sqlite"
+    worker: str = "tester"
     clock: TurnedClock = field(default_factory=TurnedClock)
     _warden: Warden | None = None
+    _others: list[Warden] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         return self
@@ -38,10 +103,10 @@ class Deployed:
         self.close()
 
     def close(self) -> None:
-        """Forget the deployment's process, as if it had ended; its state stays."""
-        if self._warden is not None:
-            self._warden.close()
-            self._warden = None
+        """Forget the deployment's processes, as if they had ended; its state stays."""
+        for warden in (*self._others, *([self._warden] if self._warden else [])):
+            warden.close()
+        self._warden, self._others = None, []
 
     @property
     def warden(self) -> Warden:
@@ -49,29 +114,34 @@ class Deployed:
             self._warden = open_warden(self.config(), clock=self.clock)
         return self._warden
 
-    def catalog_lines(self) -> Iterator[str]:
-        """The configuration's lines on catalogs and their stores."""
-        raise NotImplementedError
+    def another(self, clock: SystemClock | None = None) -> Warden:
+        """One more process of this deployment, by the configuration as it is by now."""
+        self._others.append(open_warden(self.config(), clock=clock))
+        return self._others[-1]
 
-    def config(self) -> str:
+    def properties_of(self) -> Mapping[str, Properties]:
+        """The catalogs' properties, by name."""
+        return self.catalogs
+
+    def config(self, name: str = "lakewarden.toml") -> str:
         """The configuration file, written anew."""
-        lines = ["[worker]", 'id = "tester"']
-        lines += ["[state]", f'location = "file://{self.base}/state"', f'database = "{self.database}"']
-        lines += ["[spark]", 'master = "local[2]"', *self.catalog_lines()]
-        for section, values in self.sections.items():
-            lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
-        for pattern, sections in self.policies.items():
-            lines += ["[[overrides]]", f'match = "{pattern}"']
-            lines += [f"{section} = {inline(values)}" for section, values in sections.items()]
-        path = self.base / "lakewarden.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
-        return str(path)
+        catalogs = {
+            name: {"format": self.format, "properties": values} for name, values in self.properties_of().items()
+        }
+        document = {
+            "worker": {"id": self.worker},
+            "state": {"location": self.state or f"file://{self.base}/state", "database": self.database},
+            "spark": {"master": "local[2]"},
+            "catalogs": catalogs,
+            **({"storage": self.storage} if self.storage else {}),
+            **self.sections,
+            "overrides": [{"match": pattern, **sections} for pattern, sections in self.policies.items()],
+        }
+        return str(write_toml(self.base / name, document))
 
     def plan(self, job: str, *select: str, trigger: Trigger = Trigger.MANUAL, **how: Any) -> Seen:
         """Plan a job and read the plan's rows back."""
-        result = self.warden.plan(job, select=select, actor=Actor("tester", "tester", trigger), **how)
-        return Seen(result.plan, result.path, list(self.warden.plan_rows(result.path)))
+        return planned(self.warden, job, *select, trigger=trigger, **how)
 
     def apply(self, seen: Seen, **how: Any) -> RunResult:
         return self.warden.apply(seen.path, **how)
@@ -89,11 +159,14 @@ class Deployed:
         return {local_path(uri) for page in self.warden._deployment.ledger.pending.iter_uris() for uri in page}
 
 
-def copied(sections: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """Sections that a test may change."""
-    return {name: dict(values) for name, values in sections.items()}
+def planned(warden: Warden, job: str, *select: str, trigger: Trigger = Trigger.MANUAL, **how: Any) -> Seen:
+    """A plan, read back as it was written down: its rows, those of refused tables too."""
+    result = warden.plan(job, select=select, actor=Actor("tester", "tester", trigger), **how)
+    loaded = warden.load_plan(result.path)
+    assert loaded.plan == result.plan
+    return Seen(loaded.plan, result.path, list(warden.plan_rows(result.path)))
 
 
-def inline(values: Mapping[str, Any]) -> str:
-    """Values in one line of the configuration."""
-    return "{ " + ", ".join(f'"{key}" = {json.dumps(value)}' for key, value in values.items()) + " }"
+def sqlite_properties(base: Path) -> dict[str, str]:
+    """A catalog in a file, its tables on this disk beside it."""
+    return {"type": "sql", "uri": f"sqlite:///{base}/catalog.db", "warehouse": f"file://{base}/warehouse"}

@@ -44,8 +44,11 @@ def needs_of(item: pytest.Item) -> set[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for part in sorted(needs_of(item)):
+        needs = needs_of(item)
+        for part in sorted(needs):
             item.add_marker(MARKERS[part])
+        if not needs and item.get_closest_marker("soak") is None:
+            item.add_marker("alone")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -51,7 +51,7 @@ DEEDS: dict[str, Callable[[Scene], None]] = {"expired": expire, "replaced": comm
 @pytest.fixture
 def site(library: Library, tmp_path: Path) -> Iterator[tuple[Site, dict[str, Scene], dict[str, set[Path]]]]:
     """A scene for each deed, all files old, orphans planted."""
-    with Site(tmp_path, catalogs=tuple(DEEDS)) as made:
+    with Site(tmp_path, names=tuple(DEEDS)) as made:
         scenes = {name: Scene.of(library.copy_of(HISTORY, made.warehouse(name))) for name in DEEDS}
         planted = {}
         for name, scene in scenes.items():

@@ -28,11 +28,6 @@ KEY = ("dt", "id")
 DECOUPLED = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20"}
 
 
-@pytest.fixture(scope="module")
-def library(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(tmp_path_factory.mktemp("pasts"))
-
-
 def state_of(location: Path) -> TableState:
     table = read_table(f"file://{location}/", STORES)
     return table_state("p.t", table, table_uuid(table))

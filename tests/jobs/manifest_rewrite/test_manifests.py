@@ -18,10 +18,10 @@ from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import manifests as rewriting
 from lakewarden.storage.stores import Stores
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.partition_expiry.partitioned import Rows, create, insert, rows_of
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_below, rows_at
 from tests.support.buckets import Bucket
+from tests.support.deployments import Seen
 from tests.support.lakes import write_table
 from tests.support.rest import Serve
 from tests.support.spark import add_sqlite_catalog

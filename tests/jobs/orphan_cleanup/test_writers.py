@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lakewarden.warden import Warden
-from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, metadata, plant, register, write_file
+from tests.jobs.orphan_cleanup.site import Site, data_files, files_of, metadata, plant, register, write_file
+from tests.support.deployments import Seen
 from tests.support.lakes import append, local_path
 
 LISTING, LISTED, JUDGED = "list and compare", "look again", "judge"

@@ -28,7 +28,6 @@ from lakewarden.model.run import RunResult
 from tests.formats.iceberg.catalogs.conftest import RestWorld, rest_world  # noqa: F401
 from tests.formats.iceberg.catalogs.fronts import front
 from tests.formats.iceberg.catalogs.test_nessie import like_nessie
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_pen import BY_PART, SCHEMA, arrow
 from tests.jobs.snapshot_expiry.expiry_site import (
     EXPIRY,
@@ -44,6 +43,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     snapshot_ids,
     sqlite_properties,
 )
+from tests.support.deployments import Seen
 
 pytestmark = [
     pytest.mark.usefixtures("spark"),

@@ -14,8 +14,8 @@ from pyiceberg.table import StaticTable, Table
 
 from lakewarden.ledger.archives import Archive
 from lakewarden.model.run import RunResult
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import Rows, Site, rows_at
+from tests.support.deployments import Seen
 from tests.support.lakes import write_table
 
 HANDOFF = "tier-handoff"
