@@ -76,7 +76,7 @@ clean: ## remove what make made
 	@$(BIN)/python -m lakewarden.pipeline.spark.class_archive >.venv/class-archive.log 2>&1 || cat .venv/class-archive.log
 	@touch $@
 
-.venv/.jars: .venv/.installed tests/support/spark.py tests/support/rest.py
-	@echo "setting up: the jars that the tests' Spark session and REST catalog load"
+.venv/.jars: .venv/.installed tests/support/spark.py tests/support/rest.py tests/support/nessie.py
+	@echo "setting up: the jars that the tests' Spark session and catalog servers load"
 	@$(BIN)/python -m tools.jars >.venv/jars.log 2>&1 || { cat .venv/jars.log; exit 1; }
 	@touch $@

@@ -6,6 +6,7 @@ so its parts are put together here, by Py4J, in a JVM that ends with the tests.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -42,7 +43,6 @@ IVY_FILE = f"""\
   </dependencies>
 </ivy-module>
 """
-SETTLED = Path(sys.prefix) / f"rest-catalog-{hashlib.sha256(IVY_FILE.encode()).hexdigest()[:8]}.classpath"
 
 
 class JarsMissingError(Exception):
@@ -150,14 +150,22 @@ def serve(rest_jvm: RestJvm) -> Iterator[Serve]:
 
 
 def rest_jars() -> list[str]:
-    """The class path of the catalog, fetched once. Raises JarsMissingError."""
-    if SETTLED.exists():
-        known = SETTLED.read_text(encoding="utf-8").split(os.pathsep)
-        if all(Path(jar).exists() for jar in known):
-            return known
-    found = fetch_jars(IVY_FILE)
-    SETTLED.write_text(os.pathsep.join(found), encoding="utf-8")
-    return found
+    """The class path of the catalog. Raises JarsMissingError."""
+    return settled_jars(IVY_FILE)
+
+
+def settled_jars(ivy_file: str) -> list[str]:
+    """The jars that an Ivy file names, fetched once, by one test process at a time. Raises JarsMissingError."""
+    record = Path(sys.prefix) / f"jars-{hashlib.sha256(ivy_file.encode()).hexdigest()[:8]}.classpath"
+    with record.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if record.exists():
+            known = record.read_text(encoding="utf-8").split(os.pathsep)
+            if all(Path(jar).exists() for jar in known):
+                return known
+        found = fetch_jars(ivy_file)
+        record.write_text(os.pathsep.join(found), encoding="utf-8")
+        return found
 
 
 def fetch_jars(ivy_file: str) -> list[str]:
