@@ -62,12 +62,11 @@ class RestJvm:
 
     def __init__(self) -> None:
         from py4j.java_gateway import JavaGateway
-        from pyspark.find_spark_home import _find_spark_home
 
         from lakewarden.pipeline.spark.java import use_java
 
         use_java()
-        spark = Path(_find_spark_home()) / "jars"
+        spark = _carried()
         hadoop = [str(jar) for jar in sorted(spark.glob("hadoop-client-*.jar"))]
         self._gateway = JavaGateway.launch_gateway(
             jarpath=str(next(spark.glob("py4j-*.jar"))),
@@ -170,9 +169,7 @@ def settled_jars(ivy_file: str) -> list[str]:
 
 def fetch_jars(ivy_file: str) -> list[str]:
     """The jars that an Ivy file names, from Ivy's cache or from Maven. Raises JarsMissingError."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    ivy = next((Path(_find_spark_home()) / "jars").glob("ivy-*.jar"))
+    ivy = next(_carried().glob("ivy-*.jar"))
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
     with TemporaryDirectory() as scratch:
         asked, answer = Path(scratch) / "ivy.xml", Path(scratch) / "classpath"
@@ -184,3 +181,10 @@ def fetch_jars(ivy_file: str) -> list[str]:
                 f"the jars of a test server cannot be fetched: {(done.stdout + done.stderr)[-2000:]}"
             )
         return answer.read_text(encoding="utf-8").strip().split(os.pathsep)
+
+
+def _carried() -> Path:
+    """The jars that pyspark carries: the gateway's, Hadoop's and Ivy's are among them."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"
