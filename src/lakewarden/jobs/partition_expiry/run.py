@@ -29,7 +29,7 @@ from lakewarden.steps.observe.fleet import load_states, pointers_of
 DROPPED = "dropped"
 
 
-class DropRun(TableRun):
+class Run(TableRun):
     """One run of one partition plan."""
 
     def __init__(
