@@ -1,4 +1,4 @@
-"""Manifest rewriting: for which tables it would help, and by how much.."""
+"""Manifest rewriting: for which tables it would help, and by how much."""
 
 from __future__ import annotations
 
