@@ -20,11 +20,11 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
 from lakewarden.pipeline.compare.needs import Contents, Named
-from lakewarden.pipeline.compare.places import BY_NAME_ROOT, Places
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
 from lakewarden.pipeline.read.cache import Entries
 from lakewarden.pipeline.read.hashing import Hashes, key_hashes
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, match_keys
+from lakewarden.pipeline.read.places import BY_NAME_ROOT, Places
 
 Batches = Iterable[pa.RecordBatch]
 

@@ -26,7 +26,6 @@ from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.frames import local, stored, union
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.needs import Named, Spark, keep_names, name_manifests, open_manifests
-from lakewarden.pipeline.compare.places import Places
 from lakewarden.pipeline.compare.plan_files import JudgeTask
 from lakewarden.pipeline.compare.verdicts import NOT_ORDINARY
 from lakewarden.pipeline.read.cache import CacheFiles
@@ -35,6 +34,7 @@ from lakewarden.pipeline.read.inventory import inventories_table, read_inventory
 from lakewarden.pipeline.read.listing import list_shards, shards_table
 from lakewarden.pipeline.read.manifests import ReadTask
 from lakewarden.pipeline.read.names import CODES_BY_NAME, KIND_CODES, SOFT
+from lakewarden.pipeline.read.places import Places
 from lakewarden.storage.stores import Stores
 
 # Nine bytes each: 36 MB in every task.
@@ -112,7 +112,7 @@ def _judged(asked: Comparison, candidates: Candidates, live: Live, rules: JudgeT
     stores = asked.read.stores
     sources = [
         (shards_table(list(candidates.shards)), list_shards(stores)),
-        (inventories_table(candidates.inventories), read_inventory(stores)),
+        (inventories_table(candidates.inventories), read_inventory(stores, candidates.inventories)),
         (_addresses(candidates.listed), read_parquet(stores, c.LISTED)),
         (_addresses(candidates.judged), _listed_again(stores)),
     ]
@@ -197,7 +197,7 @@ def _listed(spark: SparkSession, candidates: Candidates, asked: Comparison) -> D
         found.append(local(spark, shards_table(list(candidates.shards))).mapInArrow(list_shards(stores), ddl(c.LISTED)))
     if candidates.inventories:
         rows = local(spark, inventories_table(candidates.inventories))
-        found.append(rows.mapInArrow(read_inventory(stores), ddl(c.LISTED)))
+        found.append(rows.mapInArrow(read_inventory(stores, candidates.inventories), ddl(c.LISTED)))
     if candidates.judged:
         found.append(local(spark, _addresses(candidates.judged)).mapInArrow(_listed_again(stores), ddl(c.LISTED)))
     return union(found)

@@ -23,7 +23,6 @@ from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.frames import dealt, local
 from lakewarden.pipeline.compare.holders import Holders
-from lakewarden.pipeline.compare.places import BY_NAME_ROOT, NO_ROOT, Places
 from lakewarden.pipeline.read.cache import (
     ENTRIES,
     KEYS,
@@ -37,6 +36,7 @@ from lakewarden.pipeline.read.cache import (
 )
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
 from lakewarden.pipeline.read.manifests import NOTE, ReadTask, note_refusal, once, read_lists
+from lakewarden.pipeline.read.places import BY_NAME_ROOT, NO_ROOT, Places
 
 # Up to so many lists the driver is done before a Spark stage has begun.
 FEW_LISTS = 6_000

@@ -12,10 +12,10 @@ from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.model.roots import Root, home_of
 from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
-from lakewarden.pipeline.compare.places import Places
 from lakewarden.pipeline.compare.plan_files import JudgeTask, empty_part
 from lakewarden.pipeline.compare.verdicts import Rules
 from lakewarden.pipeline.read.manifests import ReadTask
+from lakewarden.pipeline.read.places import Places
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
 from lakewarden.steps.deployment import Deployment

@@ -17,6 +17,9 @@ from lakewarden.steps.observe.fleet import Fleet
 from lakewarden.storage.listing import discover_shards
 
 FILES_PER_SHARD = 4000
+# Finding a boundary costs a call or more, one after the other: beyond so many shards each has to be worth it.
+EASY_SHARDS = 64
+FILES_PER_LATER_SHARD = 50_000
 UNKNOWN_SHARDS = 8
 FEW_ROOTS = 32
 DISCOVERY_THREADS = 16
@@ -55,7 +58,7 @@ def shards_of(deployment: Deployment, fleet: Fleet, listed: Collection[Root]) ->
     def cut(root: Root) -> list[Shard]:
         files = [sizes[name] for name in root.tables]
         known = sum(count for count in files if count is not None)
-        target = known // FILES_PER_SHARD + 1
+        target = min(known // FILES_PER_SHARD, EASY_SHARDS + known // FILES_PER_LATER_SHARD) + 1
         if few:
             target = max(target, UNKNOWN_SHARDS)
         return discover_shards(deployment.stores, root.id, root.prefix, target)
