@@ -14,6 +14,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
 )
 from lakewarden.model.plan import PartFile, Tallies, Tally, add_tallies
+from lakewarden.model.roots import Root
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.steps.observe.fleet import Fleet
@@ -154,12 +155,18 @@ def _roots_of_damaged(
 ) -> dict[int, Refusal]:
     """A table whose manifests are damaged makes every root it touches unknown, for the other tables there too."""
     outside = findings.outside(fleet)
+    by_prefix = {root.prefix: root for root in fleet.roots}
+    own: dict[str, list[Root]] = {}
+    for root in fleet.roots:
+        for name in root.tables:
+            own.setdefault(name, []).append(root)
     found: dict[int, Refusal] = {}
     for number, why in findings.table_refusals.items():
         name = fleet.states[number].identifier
         elsewhere = {*outside.get(name, ()), *(last[name].outside_roots if name in last else ())}
-        for root in fleet.roots:
-            if root.id not in known and (name in root.tables or root.prefix in elsewhere):
+        touched = [*own.get(name, ()), *(by_prefix[prefix] for prefix in sorted(elsewhere) if prefix in by_prefix)]
+        for root in touched:
+            if root.id not in known:
                 message = f"{name} touches {root.prefix} and was refused ({why.code}: {why.message})"
                 found[root.id] = Refusal("LW-ROOT-001", message, why.hint)
     return found
