@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakewarden.jobs.orphan_cleanup.after_listing import after_listing
 from lakewarden.jobs.orphan_cleanup.brakes import judge_tables
 from lakewarden.jobs.orphan_cleanup.empty_directories import with_empty_directories
-from lakewarden.jobs.orphan_cleanup.second_look import second_look
 from lakewarden.jobs.orphan_cleanup.sweep import Sweep, sweep_roots
 from lakewarden.ledger.reach import Reach
 from lakewarden.logs import bind
@@ -52,7 +52,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     findings = sweep_roots(deployment, sweep) if swept else Findings()
 
     progress("look again", 2, STAGES)
-    findings, fleet = second_look(deployment, sweep, findings)
+    findings, fleet = after_listing(deployment, sweep, findings)
     findings = with_empty_directories(deployment, sweep, findings)
 
     progress("judge", 3, STAGES)

@@ -126,8 +126,9 @@ def refusals_of(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> 
 def damaged_since(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> str | None:
     """A table that was read whole once, has changed since, and is damaged now: it may have taken in any released file.
 
-    None if there is none. Of one that stands where it stood, all roots are known, and those are refused. One that nobody
-    ever read whole, or that is of a kind we do not read, is no news: beside it the others go on.
+    None if there is no such table. A damaged table whose metadata file is still the one at which it was last read whole
+    touches the roots that were recorded then, and those roots are refused elsewhere. A table that nobody ever read whole,
+    or of a kind that is not read, says nothing new: beside it the others go on.
     """
     for number, state in enumerate(fleet.states):
         why = findings.table_refusals.get(number) or (state.refusal if not state.files else None)

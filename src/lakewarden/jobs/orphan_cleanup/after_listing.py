@@ -1,4 +1,4 @@
-"""The second look: what can only be known once the listing is there.
+"""What can only be known once the listing is there.
 
 Tables that committed while the lake was listed are read again, so that the live side is as fresh as a
 read that began after the listing. Metadata files that nobody names are opened: another table's, or
@@ -32,7 +32,7 @@ from lakewarden.steps.observe.strangers import NAMELESS, RIVAL, refused_roots, s
 MOST_LOOKS = 3
 
 
-def second_look(deployment: Deployment, sweep: Sweep, findings: Findings) -> tuple[Findings, Fleet]:
+def after_listing(deployment: Deployment, sweep: Sweep, findings: Findings) -> tuple[Findings, Fleet]:
     """The findings with everything added that was only visible after the listing; the fleet as it is now."""
     fleet = sweep.fleet
     for _ in range(MOST_LOOKS):
@@ -48,7 +48,9 @@ def _look(deployment: Deployment, sweep: Sweep, findings: Findings, before: Flee
     moved, fleet = _moved(deployment, sweep, before)
     # A table that moved is read again whole, so what could not be read of its earlier state decides nothing.
     settled = {n: why for n, why in findings.table_refusals.items() if n not in moved}
-    # Names cannot be spelled in two ways: what such a table missed went with its earlier state before it was listed.
+    # Files of a Paimon table are matched by bare name, and a bare name has one spelling. So a file that its earlier state
+    # missed is no sign of a path spelled in two ways; an expiry took the file together with that state. (An Iceberg path
+    # may be spelled s3:// in one place and s3a:// in another, so there a missing file stays a reason to stop.)
     missing = {
         n: lost for n, lost in findings.missing.items() if n not in moved or moved[n].identifier not in fleet.homes
     }
