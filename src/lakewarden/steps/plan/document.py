@@ -88,7 +88,8 @@ def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
 def without_strangers(deployment: Deployment, fleet: Fleet) -> Fleet:
     """The fleet, less the roots in which the newest plan that listed found another table, or another history of one.
 
-    For a job that lists nothing itself. Who abandons that table, or adds its catalog, plans once more to be believed.
+    For a job that lists nothing itself, such as physical deletion. An operator who has abandoned that other table, or has
+    added its catalog to the configuration, plans orphan cleanup once more: the new plan lifts the refusal.
     """
     refused: dict[str, Refusal] = {}
     for job in (Job.ORPHAN_CLEANUP, Job.SNAPSHOT_EXPIRY):

@@ -1,4 +1,4 @@
-"""ExpiryRun snapshots and refs of an Iceberg table: one commit of metadata. No file is touched.
+"""Expiring snapshots and refs of an Iceberg table: one commit of metadata. No file is touched.
 
 The plan says what may go. The commit takes what may still go then: a snapshot that a new branch or tag leads to, or that
 a rollback made current again, stays.

@@ -1,4 +1,4 @@
-"""ExpiryRun snapshots of a Paimon table: hints first, then the snapshot files, oldest first. Data files are not touched.
+"""Expiring snapshots of a Paimon table: hints first, then the snapshot files, oldest first. Data files are not touched.
 
 A snapshot file is compared, byte by byte, with what was planned before it goes: after a rollback, or when a table was
 dropped and made again, `snapshot-5` is another commit under the same name. A rollback between that look and the removal
