@@ -18,7 +18,7 @@ from bench.ours import Deployment, plan, uuids_of
 from bench.s3 import Server
 from lakewarden.steps.apply import apply as applying
 from lakewarden.storage.stores import Stores
-from tests.fixtures_spark import REGION
+from tests.support.spark import REGION
 
 Tagged = Callable[[dict[str, str]], None]
 

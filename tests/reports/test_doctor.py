@@ -14,10 +14,9 @@ from lakewarden.ledger.leases import Leases
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
 from lakewarden.steps.apply import apply as applying
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import local_path, write_table
 from tests.steps.apply.test_crash import Crash, crashing
-from tests.worlds import World, hand_plan
+from tests.support.lakes import local_path, write_table
+from tests.support.worlds import MakeWorld, World, hand_plan
 
 FINDINGS = (
     "refused", "shared_roots", "nested_roots", "forks", "unknown_uuids", "missing_live_files", "broken_refs",

@@ -14,8 +14,8 @@ from lakewarden.model.errors import CatalogUnavailableError, StoreUnavailableErr
 from lakewarden.model.ports import Catalog, Directory, Files
 from lakewarden.model.table import TableState
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
 from tests.formats.paimon.tables import COLUMNS, Lake, LakeTable, Meddled, upload
+from tests.support.storage import Seaweed
 
 STORES = Stores()
 NOW = datetime.now(UTC)
@@ -237,7 +237,6 @@ class TestMetastores:
         assert len(state.manifest_lists) == 2
 
 
-@pytest.mark.s3
 def test_on_an_object_store(lake: Lake, seaweed: Seaweed) -> None:
     table = lake.create("a")
     table.write("2024-01-01")

@@ -24,8 +24,6 @@ from tests.formats.paimon.reading import Ref, all_refs, open_table, rows_by_java
 from tests.formats.paimon.story import Story
 from tests.formats.paimon.test_partition_values import WITH_FORMATTER, WITHOUT_FORMATTER
 
-pytestmark = pytest.mark.spark
-
 
 def partitions_of(location: Path) -> list[PartitionFiles]:
     """Every partition of the latest snapshot, over added and deleted entries."""

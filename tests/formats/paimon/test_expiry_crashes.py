@@ -20,11 +20,9 @@ from lakewarden.model.run import RunResult
 from lakewarden.steps.apply import tables as table_run
 from tests.formats.paimon.histories import History, Library, age, backdate
 from tests.formats.paimon.site import DELETION, EXPIRY, Site, check_rows
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.steps.apply.test_crash import Crash
-from tests.worlds import environment
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
+from tests.support.worlds import environment
 
 # Plain files, snapshots that become changelogs, two branches.
 HISTORIES = ("partition_overwrites", "decoupled_changelog", "branch_with_commits")

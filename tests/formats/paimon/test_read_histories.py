@@ -23,16 +23,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 STORES = Stores()
 KEY = ("dt", "id")
 DECOUPLED = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20"}
-
-
-@pytest.fixture(scope="module")
-def library(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(tmp_path_factory.mktemp("pasts"))
 
 
 def state_of(location: Path) -> TableState:

@@ -16,8 +16,6 @@ from lakewarden.storage.stores import Stores
 from tests.formats.paimon import java
 from tests.formats.paimon.histories import Library, backdate
 
-pytestmark = pytest.mark.spark
-
 
 def main_of(location: Path) -> Branch:
     return read_table(f"file://{location}/", Stores()).main

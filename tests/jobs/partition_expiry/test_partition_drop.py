@@ -20,7 +20,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
 from lakewarden.formats.iceberg.commit.versions import SqlVersions, Version
-from lakewarden.formats.iceberg.partitions import expirer as partition_expirer
+from lakewarden.formats.iceberg.format import partition_expirer
 from lakewarden.formats.iceberg.partitions.choice import expirable_partitions
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError
@@ -28,11 +28,8 @@ from lakewarden.model.partitions import Drop, PartitionExpirer, PartitionFiles, 
 from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
 from lakewarden.model.table import Pointer
 from lakewarden.storage.stores import Stores
-from tests.fixtures_ledger import postgres_server, postgres_url
-from tests.formats.iceberg.catalogs.conftest import Serve, rest_jvm, serve
 from tests.jobs.snapshot_expiry.expiry_site import rows_at
-
-__all__ = ["postgres_server", "postgres_url", "rest_jvm", "serve"]
+from tests.support.rest import Serve
 
 DAYS = [date(2024, 1, day) for day in (1, 2, 3)]
 KEYS = [partition_key(0, [day]) for day in DAYS]
@@ -76,7 +73,7 @@ def append(table: Table, first: int, days: list[date] = DAYS) -> None:
     table.append(pa.table({"id": ids, "day": days}))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "rest", "rest version 1"])
+@pytest.fixture(params=["sqlite", "postgresql", "rest", "rest version 1"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param.startswith("rest"):
         starting: Serve = request.getfixturevalue("serve")

@@ -21,8 +21,8 @@ from lakewarden.model.verdict import Verdict
 from lakewarden.steps.apply.cold_copies import ColdCopies
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.observe.fleet import load_fleet
-from tests.lakes import local_path
-from tests.worlds import World
+from tests.support.lakes import local_path
+from tests.support.worlds import World
 
 ORDERS, CLICKS = "sales.orders", "web.clicks"
 KINDS = ("data", "delete", "statistics", "metadata", "manifest", "manifest_list")

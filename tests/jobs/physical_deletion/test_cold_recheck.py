@@ -23,8 +23,8 @@ from tests.jobs.physical_deletion.test_cold_copies import (
     released,
     uri_of,
 )
-from tests.lakes import age, local_path
-from tests.worlds import World, hand_plan
+from tests.support.lakes import age, local_path
+from tests.support.worlds import World, hand_plan
 
 __all__ = ["released"]
 KINDS = ("data", "delete", "statistics")

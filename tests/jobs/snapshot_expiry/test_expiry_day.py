@@ -17,7 +17,6 @@ from lakewarden.model.run import RunResult
 from lakewarden.steps.apply import apply as applying
 from lakewarden.steps.apply import tables as table_run
 from tests.formats.paimon.test_expiry_crashes import Crash, crashing
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_pen import BY_PART, SCHEMA, arrow
 from tests.jobs.snapshot_expiry.expiry_site import (
     DELETION,
@@ -33,13 +32,10 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     rows_of_all,
     snapshot_ids,
 )
-from tests.lakes import age_everything
+from tests.support.deployments import Seen
+from tests.support.lakes import age_everything
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 TABLES = ("db.plain", "db.referred", "db.quiet")
 STATE = (("warehouse", os.link), ("state", shutil.copy2), ("catalog.db", shutil.copy2))

@@ -26,9 +26,9 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     snapshot_ids,
 )
 from tests.jobs.test_night_in_doubt import overwritten
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 # What becomes of each table after the plan, as its metadata has it.
 REFUSED = {

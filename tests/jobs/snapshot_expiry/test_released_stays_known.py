@@ -19,9 +19,9 @@ from lakewarden.wiring import open_warden
 from tests.formats.paimon.test_expiry_crashes import Crash, crashing
 from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, Site, snapshot_ids
 from tests.jobs.test_night_in_doubt import overwritten
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from pyiceberg.table import StaticTable, Table
 
 from lakewarden.ledger.archives import Archive
 from lakewarden.model.run import RunResult
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import Rows, Site, rows_at
-from tests.lakes import write_table
+from tests.support.deployments import Seen
+from tests.support.lakes import write_table
 
 HANDOFF = "tier-handoff"
 

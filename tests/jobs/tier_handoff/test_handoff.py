@@ -35,7 +35,7 @@ from tests.jobs.tier_handoff.aged import (
     made,
     shown,
 )
-from tests.lakes import append, local_path
+from tests.support.lakes import append, local_path
 
 
 @pytest.fixture
@@ -453,7 +453,6 @@ def test_a_live_file_never_goes_to_an_archive() -> None:
         assert policy.class_for(live=True) == (None if archives else name)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_many_manifests_are_read_in_spark_with_the_same_plan(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(site.catalog())
@@ -473,7 +472,6 @@ def test_many_manifests_are_read_in_spark_with_the_same_plan(site: Site, monkeyp
     assert (detail_of(few), few.plan.totals()) == (detail_of(many), many.plan.totals())
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_night(tmp_path: Path) -> None:
     """Expiry, deletion that waits, handover, deletion, and the way back when nothing is left of the hot files."""

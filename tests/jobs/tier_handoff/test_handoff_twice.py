@@ -34,7 +34,7 @@ from tests.jobs.tier_handoff.aged import (
     made,
     shown,
 )
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 from lakewarden.storage.stores import Stores
-from tests.lakes import Lake, local_path, small_lake, write_table
+from tests.support.lakes import Lake, local_path, small_lake, write_table
 
 TASK = ReadTask(Stores(), {"iceberg": IcebergReader()})
 

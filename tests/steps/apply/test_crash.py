@@ -15,8 +15,7 @@ import pytest
 from lakewarden.model.errors import PlanExpiredError, PlanUsedError
 from lakewarden.model.run import PlanResult
 from lakewarden.steps.apply import apply as applying
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World, environment, hand_plan
+from tests.support.worlds import MakeWorld, World, environment, hand_plan
 
 
 class Crash(BaseException):
@@ -158,7 +157,7 @@ def test_a_run_that_stopped_for_good_does_not_go_on_after_a_crash(
 
 def test_an_open_batch_is_validated_again(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was announced before the crash and became needed after it stays."""
-    from tests.worlds import plant_rows
+    from tests.support.worlds import plant_rows
 
     world = world_of("sales.orders", batch_size=50)
     late = plant_rows(world.table())

@@ -27,9 +27,8 @@ from lakewarden.model.ports import FileOutcome, Heartbeat
 from lakewarden.model.table import Pointer
 from lakewarden.steps.apply import apply as applying
 from lakewarden.steps.apply.pace import LONGEST_PAUSE, Pace
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import age
-from tests.worlds import World, at_batch, hand_plan, plant_rows
+from tests.support.lakes import age
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan, plant_rows
 
 
 @pytest.fixture

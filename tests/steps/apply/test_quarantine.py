@@ -11,8 +11,7 @@ from lakewarden.ledger.leases import Leases
 from lakewarden.model.errors import LeaseHeldError, NotFoundError, RestoreError
 from lakewarden.steps.apply import apply as applying
 from lakewarden.storage.quarantine import trash_address
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World, at_batch, hand_plan
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan
 
 
 @pytest.fixture
@@ -166,7 +165,7 @@ def test_a_resumed_run_knows_what_it_quarantined(world: World, monkeypatch: pyte
 
 def test_a_file_that_became_needed_in_the_window_is_put_back(world: World) -> None:
     """Between the validation of its batch and the end of the run a commit took it in: verify brings it back."""
-    from tests.worlds import plant_rows
+    from tests.support.worlds import plant_rows
 
     own = plant_rows(world.table(), "aaa/first-{}.parquet")
     saved = world.base / "copy.parquet"

@@ -8,9 +8,8 @@ import pytest
 
 from lakewarden.model.errors import StateError, TooManyAbsentError
 from lakewarden.steps.apply import apply as applying
-from tests.fixtures_worlds import MakeWorld
 from tests.steps.apply.test_crash import Crash, check_end_state, crashing
-from tests.worlds import hand_plan
+from tests.support.worlds import MakeWorld, hand_plan
 
 
 def test_a_crash_leaves_at_most_two_batches_open(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:

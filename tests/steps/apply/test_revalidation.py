@@ -13,9 +13,8 @@ from pyiceberg.table import Table
 
 from lakewarden.model.errors import InvariantViolationError, StateError
 from lakewarden.model.run import RunResult
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import MONTH_SECONDS, age_everything, append, local_path, write_table
-from tests.worlds import World, at_batch, hand_plan, plant_rows
+from tests.support.lakes import MONTH_SECONDS, age_everything, append, local_path, write_table
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan, plant_rows
 
 # When the table moves: before apply starts, or when the first batch (of one file) is done.
 MOMENTS = ("before apply", "between batches")

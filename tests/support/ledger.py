@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from lakewarden.ledger.database import Ledger, open_ledger
-from tests.servers_postgres import PostgresMissingError, start_postgres
-
-_numbers = itertools.count()
 
 
 class SteppedClock:
@@ -34,31 +28,7 @@ class SteppedClock:
         self.at += timedelta(seconds=seconds)
 
 
-@pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a PostgreSQL server. Without one the test is skipped; on CI that is a failure."""
-    try:
-        url, stop = start_postgres(tmp_path_factory.mktemp("pg"))
-    except PostgresMissingError as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-    yield url
-    stop()
-
-
-@pytest.fixture
-def postgres_url(postgres_server: str) -> str:
-    """An empty PostgreSQL database of this test's own."""
-    name = f"ledger_{os.getpid()}_{next(_numbers)}"
-    engine = create_engine(postgres_server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return postgres_server.removesuffix("/postgres") + f"/{name}"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
     if request.param == "postgresql":

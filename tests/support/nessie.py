@@ -11,9 +11,9 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.fixtures_storage import Seaweed
-from tests.servers import free_ports
-from tests.servers_rest import JarsMissingError, fetch_jars
+from tests.support.rest import JarsMissingError, settled_jars
+from tests.support.seaweed import free_ports
+from tests.support.storage import Seaweed
 
 OLDEST_JAVA = 21
 IVY_FILE = """\
@@ -30,7 +30,7 @@ IVY_FILE = """\
 
 def start_nessie(log: Path, warehouse: str, s3: Seaweed) -> tuple[str, Callable[[], None]]:
     """The address of its Iceberg REST catalog, and how to stop it. Raises JarsMissingError."""
-    java, (jar,) = _java(), fetch_jars(IVY_FILE)
+    java, (jar,) = _java(), settled_jars(IVY_FILE)
     port, management = free_ports(2)
     store = "nessie.catalog.service.s3.default-options"
     options = {

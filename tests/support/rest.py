@@ -6,16 +6,21 @@ so its parts are put together here, by Py4J, in a JVM that ends with the tests.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import pytest
+
+from tests.support.missing import missing
 
 VERSION = "1.11.0"  # the newest whose test classes are published
 IVY_FILE = f"""\
@@ -38,7 +43,6 @@ IVY_FILE = f"""\
   </dependencies>
 </ivy-module>
 """
-SETTLED = Path(sys.prefix) / f"rest-catalog-{hashlib.sha256(IVY_FILE.encode()).hexdigest()[:8]}.classpath"
 
 
 class JarsMissingError(Exception):
@@ -58,12 +62,11 @@ class RestJvm:
 
     def __init__(self) -> None:
         from py4j.java_gateway import JavaGateway
-        from pyspark.find_spark_home import _find_spark_home
 
         from lakewarden.pipeline.spark.java import use_java
 
         use_java()
-        spark = Path(_find_spark_home()) / "jars"
+        spark = _carried()
         hadoop = [str(jar) for jar in sorted(spark.glob("hadoop-client-*.jar"))]
         self._gateway = JavaGateway.launch_gateway(
             jarpath=str(next(spark.glob("py4j-*.jar"))),
@@ -118,22 +121,55 @@ class RestJvm:
         return maker.newInstance(given)
 
 
+Serve = Callable[[Mapping[str, str]], RestCatalog]
+
+
+@pytest.fixture(scope="session")
+def rest_jvm() -> Iterator[RestJvm]:
+    try:
+        jvm = RestJvm()
+    except JarsMissingError as error:
+        missing(error)
+    yield jvm
+    jvm.close()
+
+
+@pytest.fixture
+def serve(rest_jvm: RestJvm) -> Iterator[Serve]:
+    """Starts REST catalogs that stop with the test."""
+    started: list[RestCatalog] = []
+
+    def start(properties: Mapping[str, str]) -> RestCatalog:
+        started.append(rest_jvm.serve(properties))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
 def rest_jars() -> list[str]:
-    """The class path of the catalog, fetched once. Raises JarsMissingError."""
-    if SETTLED.exists():
-        known = SETTLED.read_text(encoding="utf-8").split(os.pathsep)
-        if all(Path(jar).exists() for jar in known):
-            return known
-    found = fetch_jars(IVY_FILE)
-    SETTLED.write_text(os.pathsep.join(found), encoding="utf-8")
-    return found
+    """The class path of the catalog. Raises JarsMissingError."""
+    return settled_jars(IVY_FILE)
+
+
+def settled_jars(ivy_file: str) -> list[str]:
+    """The jars that an Ivy file names, fetched once, by one test process at a time. Raises JarsMissingError."""
+    record = Path(sys.prefix) / f"jars-{hashlib.sha256(ivy_file.encode()).hexdigest()[:8]}.classpath"
+    with record.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if record.exists():
+            known = record.read_text(encoding="utf-8").split(os.pathsep)
+            if all(Path(jar).exists() for jar in known):
+                return known
+        found = fetch_jars(ivy_file)
+        record.write_text(os.pathsep.join(found), encoding="utf-8")
+        return found
 
 
 def fetch_jars(ivy_file: str) -> list[str]:
     """The jars that an Ivy file names, from Ivy's cache or from Maven. Raises JarsMissingError."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    ivy = next((Path(_find_spark_home()) / "jars").glob("ivy-*.jar"))
+    ivy = next(_carried().glob("ivy-*.jar"))
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
     with TemporaryDirectory() as scratch:
         asked, answer = Path(scratch) / "ivy.xml", Path(scratch) / "classpath"
@@ -145,3 +181,10 @@ def fetch_jars(ivy_file: str) -> list[str]:
                 f"the jars of a test server cannot be fetched: {(done.stdout + done.stderr)[-2000:]}"
             )
         return answer.read_text(encoding="utf-8").strip().split(os.pathsep)
+
+
+def _carried() -> Path:
+    """The jars that pyspark carries: the gateway's, Hadoop's and Ivy's are among them."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"

@@ -42,8 +42,8 @@ OracleLake = Lake
 
 def build_oracle_lake(spark: SparkSession, base_dir: Path, name: str = "oracle") -> OracleLake:
     """Every kind of table there is, by Spark, and one by PyIceberg. A name serves once in a session."""
-    from tests.fixtures_spark import add_sqlite_catalog
-    from tests.oracle_tables import BUILDERS
+    from tests.support.oracle_tables import BUILDERS
+    from tests.support.spark import add_sqlite_catalog
 
     base_dir.mkdir(parents=True, exist_ok=True)
     properties = add_sqlite_catalog(spark, name, base_dir / "catalog.db", f"file://{base_dir}/warehouse")

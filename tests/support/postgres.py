@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.support.missing import missing
 
 USER = "lake"
 LISTEN = "127.0.0.1"
 
+_numbers = itertools.count()
+
 
 class PostgresMissingError(Exception):
     """No PostgreSQL server is installed here."""
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server. Without one the test is skipped; on CI that is a failure."""
+    try:
+        url, stop = start_postgres(tmp_path_factory.mktemp("pg"))
+    except PostgresMissingError as error:
+        missing(error)
+    yield url
+    stop()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """An empty PostgreSQL database of this test's own."""
+    name = f"ledger_{os.getpid()}_{next(_numbers)}"
+    engine = create_engine(postgres_server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return postgres_server.removesuffix("/postgres") + f"/{name}"
 
 
 def start_postgres(tmpdir: Path) -> tuple[str, Callable[[], None]]:

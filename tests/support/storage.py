@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakewarden.storage.stores import Stores
-from tests.servers import s3_client, start_seaweed
+from tests.support.seaweed import s3_client, start_seaweed
 
 SHARED = "shared"
 

@@ -9,9 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from tests.fixtures_spark import add_sqlite_catalog
-from tests.fixtures_storage import Seaweed
-from tests.lakes import (
+from tests.support.lakes import (
     OracleLake,
     age_everything,
     append,
@@ -21,6 +19,8 @@ from tests.lakes import (
     plant_orphans,
     small_lake,
 )
+from tests.support.spark import add_sqlite_catalog
+from tests.support.storage import Seaweed
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,6 @@ def unreferenced(table: Table) -> set[int]:
     return parents.keys() - reached
 
 
-@pytest.mark.spark
 def test_the_oracle_lake_holds_every_kind_of_file(spark: SparkSession, oracle: OracleLake) -> None:
     lake = oracle.name
     assert column(spark, f"SELECT DISTINCT content FROM {lake}.deep.position_deletes.all_files") == {0, 1}
@@ -57,7 +56,6 @@ def test_the_oracle_lake_holds_every_kind_of_file(spark: SparkSession, oracle: O
     assert spark.sql(f"SELECT count(*) FROM {lake}.plain.equality_deletes").first() == (8,)
 
 
-@pytest.mark.spark
 def test_the_oracle_lake_holds_every_kind_of_metadata(oracle: OracleLake) -> None:
     catalog = oracle.catalog()
     tables = {name.rpartition(".")[2]: catalog.load_table(name) for name in oracle.tables}
@@ -76,8 +74,6 @@ def test_the_oracle_lake_holds_every_kind_of_metadata(oracle: OracleLake) -> Non
     assert {"part=a+b", "part=a%2520b", "part=%E6%97%A5%E6%9C%AC"} <= names
 
 
-@pytest.mark.spark
-@pytest.mark.s3
 def test_spark_and_pyiceberg_share_a_catalog_on_s3(spark: SparkSession, seaweed: Seaweed, tmp_path: Path) -> None:
     warehouse = f"s3://{seaweed.bucket()}/warehouse"
     properties = add_sqlite_catalog(spark, "shared_s3", tmp_path / "catalog.db", warehouse, seaweed)

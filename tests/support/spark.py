@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -28,7 +32,15 @@ CARRIED_BY_SPARK = (
     "org.xerial.snappy:snappy-java",
 )
 
+SETTLED = Path(sys.prefix) / f"spark-{hashlib.sha256(repr((JARS, CARRIED_BY_SPARK)).encode()).hexdigest()[:8]}.jars"
+
+# A test session mostly starts up and runs everything once: the quick compiler takes half as long as the thorough one.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 REGION = "us-east-1"
+
+# Before any session starts: Spark's workers need the stores and the decoder, which live in this environment and no other.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 class S3Server(Protocol):
@@ -60,12 +72,11 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("lakewarden-tests")
-        .config("spark.jars.packages", ",".join(JARS))
-        .config("spark.jars.excludes", ",".join(CARRIED_BY_SPARK))
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "2g")
+        .config("spark.driver.extraJavaOptions", JVM_OPTIONS)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
@@ -76,9 +87,30 @@ def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> Spark
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "spill"))
     )
-    for key, value in {**quick_workers(), **(conf or {})}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _jars() as jars:
+        for key, value in {**jars, **quick_workers(), **(conf or {})}.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        if not SETTLED.exists():
+            SETTLED.write_text(session.conf.get("spark.jars"), encoding="utf-8")
+    return session
+
+
+@contextmanager
+def _jars() -> Iterator[dict[str, str]]:
+    """The settings that bring the jars: where they lie, once a session has fetched them.
+
+    One test process fetches and the others wait for it: Ivy's downloads of one jar by two processes spoil each other.
+    """
+    with SETTLED.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = SETTLED.read_text(encoding="utf-8").split(",") if SETTLED.exists() else []
+        if known and all(Path(urlsplit(jar).path).exists() for jar in known):
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            yield {"spark.jars": ",".join(known)}
+            return
+        SETTLED.unlink(missing_ok=True)
+        yield {"spark.jars.packages": ",".join(JARS), "spark.jars.excludes": ",".join(CARRIED_BY_SPARK)}
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +119,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = start_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """For a test whose own processes start a JVM: a machine without Java fails here, by name."""
+    from lakewarden.pipeline.spark.java import use_java
+
+    use_java()
 
 
 def add_sqlite_catalog(

@@ -69,10 +69,13 @@ def s3_client(endpoint: str, access: str, secret: str) -> boto3.client:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports whose neighbour 10000 above (the server's own gRPC) is free too."""
+    """Free ports whose neighbour 10000 above (the server's own gRPC) is free too.
+
+    Both lie below 32768: above it the kernel hands ports out, and would give one away before its server has started.
+    """
     found: list[int] = []
     while len(found) < count:
-        port = 20000 + secrets.randbelow(25000)
+        port = 10000 + secrets.randbelow(12000)
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as two:
             one.bind(("127.0.0.1", port))
             two.bind(("127.0.0.1", port + 10000))

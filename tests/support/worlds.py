@@ -1,4 +1,4 @@
-"""A deployment in a directory: a small lake, planted orphans, a configuration, and the questions tests ask of it."""
+"""Worlds for the tests of applying: a small lake with planted orphans, its deployment, and the questions tests ask of it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
@@ -29,7 +30,8 @@ from lakewarden.pipeline import columns as c
 from lakewarden.steps.observe.fleet import load_fleet
 from lakewarden.storage.listing import list_shard
 from lakewarden.warden import Warden
-from tests.lakes import Lake, age, age_everything, contents, local_path, plant_orphans, small_lake
+from tests.support.deployments import Deployed
+from tests.support.lakes import Lake, age, age_everything, contents, local_path, plant_orphans, small_lake
 
 JOB = "orphan-cleanup"
 Progress = Callable[[str, int, int], None]
@@ -144,19 +146,12 @@ def write_config(
     name: str = "lakewarden.toml",
     **policy: Any,
 ) -> Path:
-    values = {"max_orphan_share": 1.0, "rate_limit_ms": 0, **policy}
-    lines = [
-        "[worker]", f'id = "{worker}"',
-        "[state]", f'location = "{state or f"file://{base}/state"}"', f'database = "{database}"',
-        "[spark]", 'master = "local[2]"',
-        f"[catalogs.{catalog}]", 'format = "iceberg"',
-        f"[catalogs.{catalog}.properties]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in properties.items()),
-        "[orphan_cleanup]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()),
-    ]  # fmt: skip
-    path = base / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    """The configuration of one catalog with its policy of orphan cleanup."""
+    sections = {"orphan_cleanup": {"max_orphan_share": 1.0, "rate_limit_ms": 0, **policy}}
+    deployed = Deployed(
+        base, {catalog: properties}, sections=sections, state=state or "", database=database, worker=worker
+    )
+    return Path(deployed.config(name))
 
 
 def reachable(table: Table) -> Iterator[Path]:
@@ -246,3 +241,27 @@ def hand_plan(
     deployment.stores.put(directory + PLAN_FILE, plan.dumps())
     deployment.ledger.plans.save(plan, directory)
     return PlanResult(plan, directory)
+
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture
+def world_of(tmp_path: Path) -> Iterator[MakeWorld]:
+    """Makes worlds of given tables and policy."""
+    made: list[World] = []
+
+    def make(*tables: str, **policy: Any) -> World:
+        world = make_world(tmp_path / f"world{len(made)}", *([tables] if tables else []), **policy)
+        made.append(world)
+        return world
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(world_of: MakeWorld) -> World:
+    """Two tables with six orphans each."""
+    return world_of()
