@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from lakewarden.formats.registry import format_names, is_format_name
 from lakewarden.model.policy import FLOORS, Job
 from lakewarden.model.redaction import redact
 from lakewarden.model.uri import SCHEME_CLASSES, FileUri
@@ -109,8 +110,19 @@ class Spark(Section):
 
 
 class CatalogSection(Section):
-    format: Literal["iceberg", "paimon"]
+    """`format` is one of those that come with this version, or a module of somebody else's by its dotted path."""
+
+    format: str = Field(examples=list(format_names()))
     properties: Properties = Field(default_factory=dict)
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if not is_format_name(name):
+            raise ValueError(
+                f"is not allowed; allowed: {' or '.join(repr(n) for n in format_names())}".replace("'", '"')
+            )
+        return name
 
 
 class JobSection(Section):

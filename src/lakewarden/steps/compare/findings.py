@@ -39,7 +39,6 @@ from lakewarden.steps.compare.sweep import Sweep
 from lakewarden.steps.observe.fleet import Fleet
 
 DAMAGE = (UnreadableMetadataError.code, IncompleteManifestError.code)
-FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "iceberg": "Iceberg", "paimon": "Paimon"}
 
 
 @dataclass(frozen=True)
@@ -146,10 +145,10 @@ def _root_refusals(rows: list[dict[str, Any]]) -> dict[int, Refusal]:
                 "LW-ROOT-005", f"{ROOT_REFUSALS['LW-ROOT-005']}: {example}; nothing under it is touched", hint
             )
         else:
-            hint = f"Move the {FORMAT_SIGNS[sign]} table out of this directory, or this table out of it."
+            hint = f"Move the {sign.capitalize()} table out of this directory, or this table out of it."
             why = Refusal(
                 "LW-ROOT-004",
-                f"{ROOT_REFUSALS['LW-ROOT-004']} ({FORMAT_SIGNS[sign]}: {example}); nothing is touched",
+                f"{ROOT_REFUSALS['LW-ROOT-004']} ({sign.capitalize()}: {example}); nothing is touched",
                 hint,
             )
         found.setdefault(row[c.TABLE], why)

@@ -94,7 +94,7 @@ def _moved(deployment: Deployment, sweep: Sweep, before: Fleet) -> tuple[dict[in
 def moved_since(deployment: Deployment, before: Fleet, since: datetime) -> list[TableState]:
     """Tables whose metadata is another one now than in the fleet, or that are new, read with what was current `since`."""
     known = before.pointers
-    now = pointers_of(deployment.catalogs)
+    now = pointers_of(deployment.formats.values())
     return load_states([found for name, found in now.items() if known.get(name) != found[1].metadata_location], since)
 
 

@@ -62,7 +62,7 @@ def pointers_of(catalogs: Iterable[Catalog]) -> dict[str, tuple[Catalog, Pointer
 
 def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:
     """Load every table, and refuse each root of which anything is unknown."""
-    found = pointers_of(deployment.catalogs)
+    found = pointers_of(deployment.formats.values())
     states = load_states(found.values(), cutoff)
     claims = claims_of(states)
     roots = group_roots(claims)

@@ -50,10 +50,12 @@ def drop_partitions(
     expected: Mapping[bytes, Held] | None = None,
     properties: Mapping[str, str] | None = None,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    table_now: Callable[[str], PaimonTable] | None = None,
 ) -> Dropped:
     """Drop these partitions (the bytes of `_PARTITION`) from the main branch; no commit if none holds a file any more.
 
     One that holds something else than `expected` is kept, and is judged anew at each try: a writer may be quicker.
+    `table_now` reads the table, or knows that it is still the one that was read before.
 
     A repeated call with the same user and identifier finds the commit that the first one made. Raises
     UnsupportedTableError for a table that needs more than a commit, CommitConflictError if other writers were quicker
@@ -63,7 +65,7 @@ def drop_partitions(
     kept: frozenset[bytes] = frozenset()
 
     def read() -> PaimonTable:
-        table = read_table(location, files, sleep)
+        table = read_table(location, files, sleep) if table_now is None else table_now(location)
         check_supported(location, table)
         check_droppable(table.main.schema)
         return table

@@ -45,14 +45,6 @@ def open_container(data: bytes, before: Container | None = None) -> Container:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
 
-def header_of(data: bytes) -> dict[bytes, bytes]:
-    """What a file says of itself before its rows. Raises IncompleteManifestError."""
-    try:
-        return header(data)[0]
-    except (LookupError, ValueError, MemoryError) as error:
-        raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
-
-
 def merge(containers: Sequence[Container]) -> Iterator[bytes]:
     """One file with the rows of many of the same schema, in order, one block each; piece by piece."""
     yield headed({b"avro.schema": decodable(containers[0].schema), b"avro.codec": b"null"}, _SYNC)
