@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from lakewarden.formats.avro import AvroFile
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
-from lakewarden.formats.iceberg.manifests.files import DATA, AvroFile, live_count, read_list
+from lakewarden.formats.iceberg.manifests.files import DATA, live_count, read_list
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.partitions.bounds import bound
 from lakewarden.formats.iceberg.partitions.drop import commits_in_main

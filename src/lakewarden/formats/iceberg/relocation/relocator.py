@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from lakewarden.formats.avro import read_avro
 from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.metadata.document import manifest_list, parse, snapshots_of, table_state
 from lakewarden.formats.iceberg.relocation.addresses import relocate_list, relocate_manifest
-from lakewarden.formats.iceberg.relocation.avro import records_of
 from lakewarden.formats.iceberg.relocation.deletes import relocate_deletes
 from lakewarden.formats.iceberg.relocation.document import moved_document, origin_of, statistics_of
 from lakewarden.model.errors import (
@@ -81,7 +81,7 @@ class IcebergRelocator:
     def files_of(self, data: bytes, uri: str) -> list[tuple[str, str]]:
         """What one manifest list or manifest names: address and kind of each manifest, or of each live file."""
         found: list[tuple[str, str]] = []
-        for record in records_of(data, uri):
+        for record in read_avro(data, uri, as_stored=True).records:
             if "manifest_path" in record:
                 found.append((record["manifest_path"], Kind.MANIFEST))
             elif record["status"] != DELETED:

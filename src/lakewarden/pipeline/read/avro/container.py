@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.model.avro_frames import SYNC_BYTES, headed, header, long, number, take
+from lakewarden.model.avro_frames import blocks, headed, header, long
 from lakewarden.model.errors import IncompleteManifestError
 
 _SYNC = b"lakewarden-sync!"
@@ -91,21 +91,12 @@ def _open(data: bytes, before: Container | None) -> Container:
     else:
         meta, at = header(data)
         schema, codec, head = meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), data[:at]
-    sync, at = take(data, len(head), SYNC_BYTES)
     unpack = _codec(codec)
-    rows, blocks, size = 0, [], len(data)
-    while at < size:
-        count, at = number(data, at)
-        length, at = number(data, at)
-        if count < 0 or length < 0:
-            raise ValueError("a block with a negative size")
-        block, at = take(data, at, length)
-        marker, at = take(data, at, SYNC_BYTES)
-        if marker != sync:
-            raise ValueError(f"sync marker missing at byte {at - SYNC_BYTES}")
-        blocks.append(unpack(block))
+    rows, bodies = 0, []
+    for count, block in blocks(data, len(head)):
+        bodies.append(unpack(block))
         rows += count
-    return Container(schema, rows, b"".join(blocks), head, codec)
+    return Container(schema, rows, b"".join(bodies), head, codec)
 
 
 def _codec(name: bytes) -> Callable[[bytes], bytes]:
