@@ -10,7 +10,7 @@ from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.commit.open import VersionsOf
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
 from lakewarden.formats.iceberg.manifests.reader import IcebergReader
-from lakewarden.formats.iceberg.manifests.survey import IcebergManifestRewriter
+from lakewarden.formats.iceberg.manifests.rewriter import IcebergManifestRewriter
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.partitions.expirer import IcebergPartitionExpirer
 from lakewarden.formats.iceberg.relocation.relocator import IcebergRelocator

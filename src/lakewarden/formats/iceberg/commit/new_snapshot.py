@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakewarden.formats.avro import AvroFile, Record, write_avro
-from lakewarden.formats.iceberg.expiry.revision import next_location
+from lakewarden.formats.iceberg.commit.next_document import next_location
 from lakewarden.formats.iceberg.manifests.files import (
     ADDED,
     DATA,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakewarden.formats.iceberg.expiry.revision import dumps, next_location, with_snapshot, without
+from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, with_snapshot, without
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
 from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError
 from lakewarden.model.ports import Files

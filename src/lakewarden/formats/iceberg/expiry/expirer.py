@@ -13,9 +13,9 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lakewarden.formats.iceberg.commit.next_document import without
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
 from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, refs_of, retention
-from lakewarden.formats.iceberg.expiry.revision import without
 from lakewarden.formats.iceberg.metadata.document import snapshots_of, table_state
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
@@ -88,7 +88,8 @@ class IcebergExpirer:
         if snapshots or refs:
             hands.archive(version.raw, sorted(snapshots))
             version = versions.expire(table, version, snapshots, refs, hands.now)
-        # What an engine expired meanwhile is not ours, unless a try before this one may have been the one that did.
+        # A snapshot that is gone without this commit was expired by an engine and is not counted. After a crash it may
+        # have been this run's own earlier commit: what that commit had announced is counted.
         if announced is not None:
             snapshots, refs = snapshots | announced, set(detail["refs"])
         left = {int(s["snapshot-id"]) for s in snapshots_of(version.document)}

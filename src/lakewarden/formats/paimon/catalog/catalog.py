@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lakewarden.formats.paimon.catalog.metastore import metastore_tables
-from lakewarden.formats.paimon.metadata.documents import table_state, table_uuid, unread
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import BranchFiles, fingerprint, list_metadata
+from lakewarden.formats.paimon.metadata.state import table_state, table_uuid, unread
 from lakewarden.model.errors import (
     CatalogUnavailableError,
     LakewardenError,
