@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from glob import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, UnsafeGraceError
-from lakewarden.model.policy import RUNNABLE_JOBS, Job, job_named
+from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakewarden.ledger.runs import Run
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
-    from lakewarden.steps.plan.document import Request
+    from lakewarden.steps.job import JobSpec
     from lakewarden.storage.stores import Stores
 
 
@@ -78,26 +78,21 @@ class Warden:
         from lakewarden.steps.plan.document import Request
         from lakewarden.steps.plan.files import plan_directory
 
-        name = job_named(job)
-        self._check_floors(name, unsafe_short_grace)
+        spec = job_named(job)
+        self._check_floors(spec, unsafe_short_grace)
         deployment = self._deployment
-        stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{name}-{deployment.new_id()}"
+        stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{spec.name}-{deployment.new_id()}"
         directory = plan_directory(out) if out else f"{deployment.state}plans/{stamp}/"
         request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
-        return _planner(name)(deployment, request, progress or _quiet)
+        return spec.plan(deployment, request, progress or _quiet)
 
-    def _check_floors(self, job: Job, unsafe_short_grace: Sequence[str]) -> None:
+    def _check_floors(self, job: JobSpec, unsafe_short_grace: Sequence[str]) -> None:
         """Raise for a margin of the whole fleet that is too short; for one table, only that table is refused."""
-        cleanup, deletion = self._settings.orphan_cleanup, self._settings.physical_deletion
-        if job is Job.ORPHAN_CLEANUP and cleanup.below_floor() and not unsafe_short_grace:
+        section = self._settings.job(job.name)
+        for key, floor in section.below_floor().items() if not unsafe_short_grace else ():
             raise UnsafeGraceError(
-                f"orphan_cleanup.grace_period_hours = {cleanup.grace_period_hours} is below the floor of 24: files of "
-                "writers that have not committed yet would be deleted; nothing was planned"
-            )
-        if job is Job.PHYSICAL_DELETION and deletion.below_floor() and not unsafe_short_grace:
-            raise UnsafeGraceError(
-                f"physical_deletion.visibility_delay_hours = {deletion.visibility_delay_hours} is below the floor of 1: "
-                "queries that are reading an expired snapshot would fail; nothing was planned"
+                f"{job.section}.{key} = {getattr(section, key)} is below the floor of "
+                f"{int(floor.least.total_seconds() // 3600)}: {floor.hazard}; nothing was planned"
             )
 
     def apply(
@@ -109,13 +104,11 @@ class Warden:
         progress: Progress | None = None,
     ) -> RunResult:
         """Do what a plan says, once, and only ever less than it says."""
-        from lakewarden.jobs.registry import runner_of
         from lakewarden.steps.apply import apply as applying
 
-        directory = plan.path if isinstance(plan, PlanResult) else plan
-        return applying.apply(
-            self._deployment, directory, actor or self.actor(), override_brakes, progress or _quiet, runner_of
-        )
+        result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
+        job = job_named(result.plan.job)
+        return applying.apply(self._deployment, result, actor or self.actor(), override_brakes, progress or _quiet, job)
 
     def run(
         self,
@@ -220,16 +213,14 @@ class Warden:
 
     def policy(self, identifier: str, job: str = Job.ORPHAN_CLEANUP) -> Mapping[str, tuple[Any, str]]:
         """One job's values in effect for a table, each with the place that set it."""
-        return self.policies(identifier)[job_named(job)]
+        return self.policies(identifier)[job_named(job).name]
 
     def policies(self, identifier: str) -> Mapping[str, Mapping[str, tuple[Any, str]]]:
         """The same for every job."""
         from lakewarden.reports.tables import find_table
 
         state = find_table(self._deployment, identifier)
-        found = {
-            job: self._settings.policy_for(job, identifier, state.properties, uuid=state.uuid) for job in RUNNABLE_JOBS
-        }
+        found = {job: self._settings.policy_for(job, identifier, state.properties, uuid=state.uuid) for job in JOBS}
         return {
             str(job): {key: (item.value, item.source) for key, item in policy.provenance.items()}
             for job, policy in found.items()
@@ -297,14 +288,6 @@ class Warden:
 
     def close(self) -> None:
         self._parts.close()
-
-
-def _planner(job: Job) -> Callable[[Deployment, Request, Progress], PlanResult]:
-    """The job's own plan. Loaded when asked for: most commands need none of them."""
-    found: Callable[[Deployment, Request, Progress], PlanResult] = import_module(
-        f"lakewarden.jobs.{job.section}.plan"
-    ).plan
-    return found
 
 
 def _run_json(run: Any) -> dict[str, Any]:

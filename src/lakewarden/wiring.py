@@ -66,7 +66,7 @@ class Wiring:
             state=state,
             policy_for=self._settings.policy_for,
             warm_spark=self._warm_spark,
-            inventory=dict(self._settings.orphan_cleanup.inventory),
+            inventory=self._settings.inventory,
         )
 
     @cached_property

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,26 @@ def start(directory: Path, *arguments: str, trace: bool = True) -> subprocess.Co
 
 
 def seconds(directory: Path, *arguments: str) -> float:
-    """The processor time of the best of three starts: the wall clock also counts what else the machine does."""
+    """The processor time of a start without the tracing."""
+    return processor_time(lambda: start(directory, *arguments, trace=False))
+
+
+def processor_time(work: Callable[[], object]) -> float:
+    """The best of three: the wall clock also counts what else the machine does."""
 
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        start(directory, *arguments, trace=False)
+        work()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     return min(once() for _ in range(3))
+
+
+def allowed() -> float:
+    """A second; on a machine that needs more than half of one to load the database's library alone, twice that."""
+    library = [sys.executable, "-c", "import sqlalchemy.dialects.sqlite"]
+    return max(1.0, 2 * processor_time(lambda: subprocess.run(library, check=True, timeout=60)))
 
 
 def imported(stderr: str) -> set[str]:
@@ -61,7 +73,7 @@ def test_the_record_is_read_in_under_a_second_without_spark(
     done = start(tmp_path, *words.split())
     assert done.returncode == code, done.stderr[-2000:]
     assert imported(done.stderr).isdisjoint(never)
-    assert seconds(tmp_path, *words.split()) < 1.0
+    assert seconds(tmp_path, *words.split()) < allowed()
 
 
 def test_a_missing_configuration_is_64_and_shows_an_example(tmp_path: Path) -> None:

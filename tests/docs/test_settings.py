@@ -11,10 +11,12 @@ import pytest
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from lakewarden.jobs.registry import SECTIONS
 from lakewarden.settings import load_settings
 from lakewarden.settings.load import read_environment
 from lakewarden.settings.schema import Override, Settings
-from lakewarden.settings.sections import SECTIONS, CatalogSection, JobSection, Spark, State, Worker
+from lakewarden.settings.sections import CatalogSection, Spark, State, Worker
+from lakewarden.steps.section import JobSection
 from tests.docs.pages import DOCS, PAGES, blocks, code_in, name_of, rows, sections, text_of
 
 PAGE = DOCS / "settings.md"

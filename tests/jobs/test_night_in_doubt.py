@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.table import Table
 
 from lakewarden.model.run import RunStatus
-from lakewarden.pipeline.compare import hash_holders as settling
+from lakewarden.pipeline.compare import compare as comparing
 from tests.jobs.snapshot_expiry.expiry_site import (
     DELETION,
     EXPIRY,
@@ -136,9 +136,9 @@ def test_released_files_follow_a_table_that_was_renamed(site: Site) -> None:
     assert not site.pending()
 
 
-@pytest.mark.parametrize("most", [settling.MOST_LIVE, -1], ids=["by hashes", "by the join"])
+@pytest.mark.parametrize("most", [comparing.MOST_LIVE, -1], ids=["by hashes", "by the join"])
 def test_a_file_that_was_needed_again_waits_anew(site: Site, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "MOST_LIVE", most)
+    monkeypatch.setattr(comparing, "MOST_LIVE", most)
     table, old = overwritten(site, "db.a")
     site.run(EXPIRY)
     write_table(site.catalog(), "db.b", partitioned=False, appends=0).add_files(old)

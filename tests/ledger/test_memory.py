@@ -8,12 +8,12 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from lakewarden.ledger.cache import CacheFile
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.ledger.reach import Reach
 from lakewarden.model.errors import StateError
+from lakewarden.model.kept_file import KeptFile
 from lakewarden.model.ports import Heartbeat
 from tests.ledger.samples import ACTOR, NOON, started
 
@@ -117,15 +117,10 @@ def test_reach_is_what_was_seen_last(ledger: Ledger) -> None:
     assert ledger.reach.last() == {"prod.orders": made_again, "prod.users": Reach("prod.users", "u-2", 5, 50, (), NOON)}
 
 
-def test_cache_files_are_exchanged_at_once(ledger: Ledger) -> None:
-    for name in ("a", "b"):
-        ledger.cache.add("manifest", name, name * 64, 10, 100)
-    ledger.cache.add("list", "c", "c" * 64, 1, 1)
-    merged = CacheFile("manifest", "ab", "d" * 64, 20, 150)
-    assert not ledger.cache.replace("manifest", ["a", "c"], merged), "c is of another kind"
-    assert [file.uri for file in ledger.cache.files("manifest")] == ["a", "b"]
-    assert ledger.cache.replace("manifest", ["a", "b"], merged)
-    assert ledger.cache.files("manifest") == [merged]
-    assert not ledger.cache.replace("manifest", ["a", "b"], replace(merged, uri="late"))
-    assert ledger.cache.files("manifest") == [merged]
-    assert [file.uri for file in ledger.cache.files("list")] == ["c"]
+def test_cache_files_are_known_newest_first_until_they_are_struck_out(ledger: Ledger) -> None:
+    first, second, third = (KeptFile("entries", name, name * 64, 10, 100) for name in "abc")
+    ledger.cache.add([first])
+    ledger.cache.add([second, third])
+    assert ledger.cache.files() == [second, third, first]
+    ledger.cache.remove(["b", "never entered"])
+    assert ledger.cache.files() == [third, first]

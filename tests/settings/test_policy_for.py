@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from lakewarden.jobs.registry import job_named
 from lakewarden.model.errors import UsageError
-from lakewarden.model.policy import DeleteMode, Job, OrphanPolicy, job_named
+from lakewarden.model.policy import DeleteMode, Job, OrphanPolicy
 
 TABLE = "prod.acme.events"
 PREFIX = "lakewarden.orphan_cleanup."
@@ -157,7 +158,8 @@ def test_other_jobs_have_a_policy_too(load: Any) -> None:
 
 
 def test_jobs_are_found_by_name_and_alias() -> None:
-    assert job_named("orphans") is job_named("orphan-cleanup") is Job.ORPHAN_CLEANUP
+    assert job_named("orphans") is job_named("orphan-cleanup")
+    assert job_named("orphans").name is Job.ORPHAN_CLEANUP
     with pytest.raises(UsageError, match="did you mean orphans"):
         job_named("orphan")
     with pytest.raises(UsageError):

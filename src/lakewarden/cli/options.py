@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli.facade import Warden
+from lakewarden.jobs.registry import JOBS
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.verdict import Brake
 
@@ -27,11 +28,10 @@ Exclude = Annotated[list[str] | None, typer.Option("--exclude", metavar="GLOB", 
 Operator = Annotated[str | None, typer.Option("--operator", metavar="NAME", help="Who does this; default the OS user.")]
 Ticket = Annotated[str | None, typer.Option("--ticket", metavar="ID", help="The ticket behind it, for the audit.")]
 TriggerName = Annotated[Trigger, typer.Option("--trigger", help="What set it off.")]
+_JOBS = [f"{spec.name} (short: {spec.aliases[0]})" if spec.aliases else str(spec.name) for spec in JOBS.values()]
 JobName = Annotated[
     str,
-    typer.Argument(
-        metavar="JOB", help="orphan-cleanup (short: orphans), snapshot-expiry, physical-deletion, partition-expiry."
-    ),
+    typer.Argument(metavar="JOB", help=f"One of {', '.join(_JOBS)}."),
 ]
 PlanDir = Annotated[str, typer.Argument(metavar="PLAN_DIR", help="A plan's directory.")]
 Brakes = Annotated[

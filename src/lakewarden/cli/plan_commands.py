@@ -24,10 +24,10 @@ from lakewarden.cli.options import (
 from lakewarden.cli.plan_text import show_diff, show_plan
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.screen import Screen, size
+from lakewarden.jobs.registry import job_named
 from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import Exit
 from lakewarden.model.plan import Plan
-from lakewarden.model.policy import job_named
 from lakewarden.model.verdict import Verdict
 
 
@@ -49,7 +49,7 @@ def plan(
     verbose: Verbose = False,
 ) -> int:
     """Look at the lake and write down what JOB would change. Changes nothing."""
-    named = job_named(job)
+    named = job_named(job).name
     warden = facade.open_facade(config, verbose)
     with reporting() as progress:
         result = warden.plan(

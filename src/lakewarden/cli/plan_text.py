@@ -5,42 +5,21 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
+from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
-from lakewarden.model.policy import KEEPING_JOBS, Job
+from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanDiff, PlanResult
 from lakewarden.model.verdict import Verdict
+from lakewarden.steps.job import Words
 
 SMALL_FLEET = 5
 SHOWN_REFUSALS = 20
 SHOWN_TABLES = 50
 SHOWN_REASONS = 8
 
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """How a job's plan is told: what happens to the things it changes, what its first line says, what is asked."""
-
-    fate: str = "to go"
-    label: str = "TO DELETE"
-    cutoff: str = "files modified after {} are kept; "
-    verb: str = "Expire"
-    all_files: str = "listed"
-    needed: str = "live"
-
-
-WORDS: Mapping[str, Words] = {
-    Job.SNAPSHOT_EXPIRY: Words(
-        label="TO RELEASE", cutoff="files are only released: physical-deletion takes them later; "
-    ),
-    Job.PHYSICAL_DELETION: Words(cutoff="files released after {} wait; ", all_files="released", needed="needed again"),
-    Job.PARTITION_EXPIRY: Words(cutoff="files stay until their snapshots expire; ", verb="Drop"),
-    Job.TIER_HANDOFF: Words(fate="to copy", cutoff="files are copied, and none is deleted; ", verb="Copy"),
-    Job.MANIFEST_REWRITE: Words(fate="to rewrite", cutoff="no data file is touched; ", verb="Rewrite"),
-}
 
 _KEPT = {
     Verdict.PENDING: "waiting for deletion",
@@ -58,7 +37,7 @@ def show_plan(screen: Screen, result: PlanResult, config: str | None = None) -> 
     command = f"lakewarden apply {shlex.quote(result.path)} --yes" + (
         f" --config {shlex.quote(config)}" if config else ""
     )
-    done, do = ("changed", "change") if result.plan.job in KEEPING_JOBS else ("deleted", "delete")
+    done, do = ("deleted", "delete") if JOBS[Job(result.plan.job)].deletes else ("changed", "change")
     if any(result.plan.totals()["changes"].values()):
         screen.line(f"Nothing has been {done}. To do exactly this: {command}", style="bold")
     else:
@@ -105,7 +84,7 @@ def show_diff(screen: Screen, diff: PlanDiff) -> None:
 def question_of(plan: Plan) -> str:
     """What a person is asked before the plan is applied."""
     totals = plan.totals()
-    if plan.job in KEEPING_JOBS:
+    if not JOBS[Job(plan.job)].deletes:
         changes = ", ".join(f"{number(count)} {kind}" for kind, count in totals["changes"].items())
         return f"{_words(plan).verb} {changes}?"
     tally = totals["verdicts"].get(plan.changing, {"files": 0, "bytes": 0})
@@ -148,7 +127,7 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
 
 
 def _words(plan: Plan) -> Words:
-    return WORDS.get(plan.job, Words())
+    return JOBS[Job(plan.job)].words
 
 
 def _show_changes(screen: Screen, job: str, changes: Mapping[str, int], words: Words) -> None:

@@ -28,10 +28,10 @@ from lakewarden.cli.progress import reporting
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import stopping_between_batches
+from lakewarden.jobs.registry import job_named
 from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import Exit, NeedsApprovalError, UsageError
 from lakewarden.model.plan import Plan
-from lakewarden.model.policy import job_named
 from lakewarden.model.run import RunResult
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")]
@@ -80,7 +80,7 @@ def run(
     verbose: Verbose = False,
 ) -> int:
     """Plan JOB and apply it, as the schedule would. Stops after the plan where dry_run is true."""
-    named = job_named(job)
+    named = job_named(job).name
     warden = facade.open_facade(config, verbose)
     actor = actor_of(warden, operator, trigger, ticket)
     with stopping_between_batches() as point, reporting(point) as progress:

@@ -1,21 +1,45 @@
-"""Which code applies the plans of a job that deletes no files. Loaded when asked for: most commands need none of it."""
+"""Every job that can be run. A new job is one package, with a `spec.py`, and one line here."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Mapping
+from difflib import get_close_matches
 
+from lakewarden.jobs.manifest_rewrite.spec import MANIFEST_REWRITE
+from lakewarden.jobs.orphan_cleanup.spec import ORPHAN_CLEANUP
+from lakewarden.jobs.partition_expiry.spec import PARTITION_EXPIRY
+from lakewarden.jobs.physical_deletion.spec import PHYSICAL_DELETION
+from lakewarden.jobs.snapshot_expiry.spec import SNAPSHOT_EXPIRY
+from lakewarden.jobs.tier_handoff.spec import TIER_HANDOFF
+from lakewarden.model.errors import UsageError
 from lakewarden.model.policy import Job
-from lakewarden.steps.apply.apply import Runner
+from lakewarden.steps.job import JobSpec
+from lakewarden.steps.section import JobSection
 
-RUNNERS = {
-    Job.SNAPSHOT_EXPIRY: ("lakewarden.jobs.snapshot_expiry.run", "ExpiryRun"),
-    Job.PARTITION_EXPIRY: ("lakewarden.jobs.partition_expiry.run", "DropRun"),
-    Job.TIER_HANDOFF: ("lakewarden.jobs.tier_handoff.run", "HandoffRun"),
-    Job.MANIFEST_REWRITE: ("lakewarden.jobs.manifest_rewrite.run", "RewriteRun"),
+JOBS: Mapping[Job, JobSpec] = {
+    spec.name: spec
+    for spec in (
+        ORPHAN_CLEANUP,
+        SNAPSHOT_EXPIRY,
+        PHYSICAL_DELETION,
+        PARTITION_EXPIRY,
+        TIER_HANDOFF,
+        MANIFEST_REWRITE,
+    )
+}
+ALIASES = {alias: spec for spec in JOBS.values() for alias in spec.aliases}
+# A section may be written for any job that has a name, also before the job itself is there.
+SECTIONS: Mapping[str, type[JobSection]] = {
+    job.section: JOBS[job].settings if job in JOBS else JobSection for job in Job
 }
 
 
-def runner_of(job: str) -> Runner:
-    module, name = RUNNERS[Job(job)]
-    found: Runner = getattr(import_module(module), name)
-    return found
+def job_named(name: str) -> JobSpec:
+    """The job of that name or alias. Raises UsageError for any that cannot be run."""
+    spec = ALIASES.get(name) or next((spec for spec in JOBS.values() if spec.name == name), None)
+    if spec is not None:
+        return spec
+    names = [*JOBS, *ALIASES]
+    close = get_close_matches(name, names, 1)
+    guess = f"; did you mean {close[0]}?" if close else ""
+    raise UsageError(f"there is no job {name!r} to run{guess}", hint=f"Jobs: {', '.join(names)}.")

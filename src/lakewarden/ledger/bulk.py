@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from sqlalchemy import Column, Connection, Select, String, Table, type_coerce
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy import TIMESTAMP, Column, Connection, Select, String, Table, type_coerce
 
 from lakewarden.ledger.schema import Instant
 

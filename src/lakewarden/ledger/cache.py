@@ -1,65 +1,39 @@
-"""The index of manifest-cache files: which Parquet files hold verified manifest contents, and their digests."""
+"""The index of the cache of proven manifests: which files hold them, how long they are, and their digests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import delete, select
 
 from lakewarden.ledger.connection import Connections, chunks, put
 from lakewarden.ledger.schema import cache_files
+from lakewarden.model.kept_file import KeptFile
 
 CHUNK = 1000
-CacheKind = Literal["list", "manifest", "reach"]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheFile:
-    """One file of the cache: contents of manifest lists, or of manifests."""
-
-    kind: CacheKind
-    uri: str
-    sha256: str
-    rows: int
-    bytes: int
 
 
 class Cache:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def add(self, kind: CacheKind, uri: str, sha256: str, rows: int, bytes: int) -> None:
-        """Enter one written file."""
+    def add(self, files: Iterable[KeptFile]) -> None:
+        """Enter written files, all or none."""
+        now = self._connections.clock.now()
+        names = KeptFile.__dataclass_fields__
+        rows = [{name: getattr(file, name) for name in names} | {"added_at": now} for file in files]
         with self._connections.write() as connection:
-            self._put(connection, CacheFile(kind, uri, sha256, rows, bytes))
+            put(connection, cache_files, rows)
 
-    def files(self, kind: CacheKind) -> list[CacheFile]:
-        """The files of a kind, oldest first."""
-        columns = [cache_files.c[name] for name in CacheFile.__dataclass_fields__]
-        query = select(*columns).where(cache_files.c.kind == kind).order_by(cache_files.c.added_at, cache_files.c.uri)
+    def files(self) -> list[KeptFile]:
+        """Every file, newest first."""
+        columns = [cache_files.c[name] for name in KeptFile.__dataclass_fields__]
+        query = select(*columns).order_by(cache_files.c.added_at.desc(), cache_files.c.uri)
         with self._connections.read() as connection:
-            return [CacheFile(**row._mapping) for row in connection.execute(query)]
+            return [KeptFile(**row._mapping) for row in connection.execute(query)]
 
-    def replace(self, kind: CacheKind, old_uris: Iterable[str], new_entry: CacheFile | None) -> bool:
-        """Exchange several files for one (or for none) at once.
-
-        False, and nothing changed, when one of the old files is gone: somebody else exchanged it meanwhile.
-        """
-        old = list(dict.fromkeys(old_uris))
-        removed = 0
+    def remove(self, uris: Iterable[str]) -> None:
+        """Strike files out of the index; nobody reads them afterwards."""
         with self._connections.write() as connection:
-            for chunk in chunks(old, CHUNK):
-                gone = delete(cache_files).where(cache_files.c.kind == kind, cache_files.c.uri.in_(chunk))
-                removed += connection.execute(gone).rowcount
-            if removed != len(old):
-                connection.rollback()
-                return False
-            if new_entry is not None:
-                self._put(connection, new_entry)
-        return True
-
-    def _put(self, connection: Connection, file: CacheFile) -> None:
-        row = {name: getattr(file, name) for name in CacheFile.__dataclass_fields__}
-        put(connection, cache_files, [row | {"added_at": self._connections.clock.now()}])
+            for chunk in chunks(uris, CHUNK):
+                connection.execute(delete(cache_files).where(cache_files.c.uri.in_(chunk)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -69,7 +69,7 @@ def put(
         return
     keys = [column.name for column in table.primary_key]
     changed = [name for name in rows[0] if name not in keys] if only is None else list(only)
-    insert = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    insert = _insert(connection)(table)
     if changed:
         statement = insert.on_conflict_do_update(
             index_elements=keys, set_={name: insert.excluded[name] for name in changed}
@@ -84,6 +84,11 @@ def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(values)
     while chunk := list(islice(rest, size)):
         yield chunk
+
+
+def _insert(connection: Connection) -> Any:
+    """The dialect's own INSERT. Loaded when asked for: a command that only reads has no need of the other dialect."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert
 
 
 def _parsed(url: str) -> URL:

@@ -65,7 +65,7 @@ class ManifestLine:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteRun:
+class Clustering:
     """The manifests of one spec, as they are and as they would be."""
 
     spec: int
@@ -84,14 +84,14 @@ class RewriteRun:
 class ManifestSurvey:
     """What rewriting would do for one table; `left` says why it is left alone."""
 
-    specs: tuple[RewriteRun, ...] = ()
+    specs: tuple[Clustering, ...] = ()
     left: str | None = None
     refusal: Refusal | None = None
 
     @property
-    def whole(self) -> RewriteRun:
+    def whole(self) -> Clustering:
         """All specs together: a query has to look at the files of each."""
-        return RewriteRun(
+        return Clustering(
             -1,
             sum(one.manifests for one in self.specs),
             sum(one.opened for one in self.specs),
@@ -118,7 +118,7 @@ def survey_of(lines: Iterable[ManifestLine], target_bytes: int, policy: Manifest
     return ManifestSurvey(tuple(one for one in every if one.gain > 0))
 
 
-def _clustering(spec: int, contents: Iterable[Sequence[ManifestLine]], target_bytes: int) -> RewriteRun:
+def _clustering(spec: int, contents: Iterable[Sequence[ManifestLine]], target_bytes: int) -> Clustering:
     manifests = opened = after = opened_after = 0.0
     for lines in contents:
         points = _points(lines)
@@ -129,7 +129,7 @@ def _clustering(spec: int, contents: Iterable[Sequence[ManifestLine]], target_by
         opened += sum(_opened(lines, point) for point in asked) / len(asked)
         # In order, each manifest but the first begins within a partition at worst, which is then in two of them.
         opened_after += min(count, 1 + (count - 1) / len(points), len(lines))
-    return RewriteRun(spec, int(manifests), opened, int(after), opened_after)
+    return Clustering(spec, int(manifests), opened, int(after), opened_after)
 
 
 def _points(lines: Sequence[ManifestLine]) -> list[Point]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, NamedTuple
-
-from lakewarden.model.errors import UsageError
 
 
 class Job(StrEnum):
@@ -29,30 +26,6 @@ class Job(StrEnum):
     @property
     def section(self) -> str:
         return self.value.replace("-", "_")
-
-
-JOB_ALIASES = {"orphans": Job.ORPHAN_CLEANUP}
-RUNNABLE_JOBS = (
-    Job.ORPHAN_CLEANUP,
-    Job.SNAPSHOT_EXPIRY,
-    Job.PHYSICAL_DELETION,
-    Job.PARTITION_EXPIRY,
-    Job.TIER_HANDOFF,
-    Job.MANIFEST_REWRITE,
-)
-# Jobs whose plans list no file to delete.
-KEEPING_JOBS = (Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY, Job.TIER_HANDOFF, Job.MANIFEST_REWRITE)
-
-
-def job_named(name: str) -> Job:
-    """The job of that name or alias. Raises UsageError for any that cannot be run."""
-    job = JOB_ALIASES.get(name) or next((job for job in RUNNABLE_JOBS if job == name), None)
-    if job is not None:
-        return job
-    names = [*RUNNABLE_JOBS, *JOB_ALIASES]
-    close = get_close_matches(name, names, 1)
-    guess = f"; did you mean {close[0]}?" if close else ""
-    raise UsageError(f"there is no job {name!r} to run{guess}", hint=f"Jobs: {', '.join(names)}.")
 
 
 class DeleteMode(StrEnum):

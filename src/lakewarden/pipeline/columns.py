@@ -71,18 +71,6 @@ LISTED = pa.schema(
 # `other` is a second table that needs the object, if one does.
 JOINED = pa.schema([*LISTED, (TABLE, pa.int32()), (KIND, pa.int32()), (MARK, pa.int32()), ("other", pa.int32())])
 
-# One row per fact the driver needs: counts by table, verdict and kind; parts written; notes.
-FACTS = pa.schema(
-    [
-        ("fact", pa.string()),
-        (TABLE, pa.int32()),
-        ("verdict", pa.string()),
-        (KIND, pa.string()),
-        ("files", pa.int64()),
-        ("bytes", pa.int64()),
-        ("text", pa.string()),
-    ]
-)
 # One row per file of a plan, as the Parquet files beside plan.json hold it.
 PLAN_ROWS = pa.schema(
     [
@@ -101,13 +89,22 @@ PLAN_ROWS = pa.schema(
 
 def ddl(schema: pa.Schema) -> str:
     """The same shape in Spark's words."""
-    return ", ".join(f"{field.name} {_SPARK_TYPES[str(field.type)]}" for field in schema)
+    return ", ".join(f"{field.name} {_spark_type(field.type)}" for field in schema)
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_spark_type(field.type)}' for field in kind)}>"
+    return _SPARK_TYPES[str(kind)]
 
 
 _SPARK_TYPES = {
     "int32": "int",
     "int64": "bigint",
     "string": "string",
+    "binary": "binary",
     "bool": "boolean",
     "timestamp[us, tz=UTC]": "timestamp",
 }

@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from lakewarden.jobs.registry import SECTIONS
 from lakewarden.model.errors import ConfigError, Refusal, UnsafeGraceError
-from lakewarden.model.policy import FLOORS, Provenance
+from lakewarden.model.policy import Provenance
 from lakewarden.settings.complaints import complaint, guess
-from lakewarden.settings.sections import SECTIONS, JobSection, without_effect
 from lakewarden.settings.text_values import typed
+from lakewarden.steps.section import JobSection
 
 PROPERTY_PREFIX = "lakewarden."
 
@@ -58,8 +59,8 @@ def resolve(
         for name, given in _from_properties(scope.section, table_properties):
             key = name.rpartition(".")[2]
             _narrow(found, {key: getattr(given, key)}, f"table property {name}", warnings)
-            warnings += without_effect(scope.section, given)
-        _check_floors(found, identifier, short_grace_allowed)
+            warnings += [f"{scope.section}.{warning}" for warning in given.without_effect()]
+        _check_floors(scope.values, found, identifier, short_grace_allowed)
     except ConfigError as error:
         return PolicyInEffect(_values(found), found, error.refusal(), tuple(warnings))
     return PolicyInEffect(_values(found), found, None, tuple(warnings))
@@ -111,19 +112,16 @@ def _from_properties(section: str, properties: Mapping[str, str]) -> Iterable[tu
 _HINT = "Correct or remove the table property; until then this table is left alone and the others go on."
 
 
-def _check_floors(found: Mapping[str, Provenance], identifier: str, allowed: bool) -> None:
-    for key, floor in _FLOORS.items():
-        given = found.get(key)
-        if given is None or allowed or given.value * 3600 >= floor.total_seconds():
+def _check_floors(section: JobSection, found: Mapping[str, Provenance], identifier: str, allowed: bool) -> None:
+    for key, floor in section.floors.items():
+        given = found[key]
+        if allowed or not floor.above(given.value):
             continue
         raise UnsafeGraceError(
             f"{key} = {given.value} for {identifier} (from {given.source}) is below the floor of "
-            f"{int(floor.total_seconds() // 3600)}; nothing of this table is touched",
+            f"{int(floor.least.total_seconds() // 3600)}; nothing of this table is touched",
             hint=f"Raise {key}, or name each table with --unsafe-short-grace TABLE_UUID.",
         )
-
-
-_FLOORS = {"grace_period_hours": FLOORS.grace, "visibility_delay_hours": FLOORS.visibility}
 
 
 def _values(found: Mapping[str, Provenance]) -> dict[str, Any]:

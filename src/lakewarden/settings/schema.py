@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, create_model, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from lakewarden.jobs.registry import SECTIONS
 from lakewarden.model.policy import Job
 from lakewarden.model.redaction import redact
 from lakewarden.model.uri import FileUri
 from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
-from lakewarden.settings.sections import (
-    CatalogSection,
-    JobSection,
-    ManifestRewrite,
-    OrphanCleanup,
-    PartitionExpiry,
-    PhysicalDeletion,
-    Section,
-    SnapshotExpiry,
-    Spark,
-    State,
-    TierHandoff,
-    Worker,
-    without_effect,
-)
+from lakewarden.settings.sections import CatalogSection, Spark, State, Worker
+from lakewarden.steps.section import JobSection, Section
 
 
-class Jobs(Section):
-    """One section a job, each of them optional: what an override may hold."""
-
-    orphan_cleanup: OrphanCleanup = Field(default_factory=OrphanCleanup)
-    snapshot_expiry: SnapshotExpiry = Field(default_factory=SnapshotExpiry)
-    physical_deletion: PhysicalDeletion = Field(default_factory=PhysicalDeletion)
-    partition_expiry: PartitionExpiry = Field(default_factory=PartitionExpiry)
-    tier_handoff: TierHandoff = Field(default_factory=TierHandoff)
-    compaction: JobSection = Field(default_factory=JobSection)
-    manifest_rewrite: ManifestRewrite = Field(default_factory=ManifestRewrite)
-    stale_branches: JobSection = Field(default_factory=JobSection)
-    history: JobSection = Field(default_factory=JobSection)
-    lineage_check: JobSection = Field(default_factory=JobSection)
-
+class _Written(Section):
     def given(self, section: str) -> JobSection | None:
         """The section, if its user wrote it."""
         return getattr(self, section) if section in self.model_fields_set else None
+
+
+_fields: dict[str, Any] = {name: (model, Field(default_factory=model)) for name, model in SECTIONS.items()}
+# One section a job, each of them optional: what an override may hold.
+Jobs: Any = create_model("Jobs", __base__=_Written, **_fields)
 
 
 class Override(Jobs):
@@ -120,13 +101,18 @@ class Settings(BaseSettings, Jobs):
         section: JobSection = getattr(self, Job(job).section)
         return section
 
+    @property
+    def inventory(self) -> Mapping[str, str]:
+        """Inventories that stand for LIST calls, by the prefix that each covers."""
+        return dict(getattr(self.job(Job.ORPHAN_CLEANUP), "inventory", {}))
+
     def warnings(self) -> list[str]:
         """What was accepted and has no effect."""
-        found = [w for job in Job for w in without_effect(job.section, self.job(job))]
+        found = [f"{name}.{warning}" for name in SECTIONS for warning in getattr(self, name).without_effect()]
         for override in self.overrides:
-            for job in Job:
-                if (given := override.given(job.section)) is not None:
-                    found += [f"overrides {override.match!r}: {w}" for w in without_effect(job.section, given)]
+            for name in SECTIONS:
+                if (given := override.given(name)) is not None:
+                    found += [f"overrides {override.match!r}: {name}.{w}" for w in given.without_effect()]
         return found
 
     def policy_for(

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from lakewarden.ledger.pending import PendingFile
-from lakewarden.pipeline.compare import hash_holders as settling
-from lakewarden.steps.compare import sweep as sweeping
+from lakewarden.pipeline.compare import compare as comparing
 from tests.formats.paimon import scenes
 from tests.formats.paimon.histories import NAMES, Library, age, plant
 from tests.formats.paimon.scenes import Scene
@@ -58,7 +57,7 @@ def test_hashes_and_the_join_say_the_same(library: Library, tmp_path: Path, monk
         site.later(2)
         released = waiting(site)
         with monkeypatch.context() as patched:
-            patched.setattr(settling, "MOST_LIVE", -1)
+            patched.setattr(comparing, "MOST_LIVE", -1)
             joined = told(site, DELETION)
         by_join = renewed(site, released)
         site.warden._deployment.ledger.pending.add(released.values())
@@ -69,7 +68,7 @@ def test_hashes_and_the_join_say_the_same(library: Library, tmp_path: Path, monk
         needed_again = sum(table[2]["live"].files for table in joined["tables"].values())
         assert (renewed(site, released), len(by_join)) == (by_join, needed_again), "what is needed again waits anew"
         site.later(-2)
-        monkeypatch.setattr(sweeping, "MOST_LIVE", -1)
+        monkeypatch.setattr(comparing, "MOST_LIVE", -1)
         assert told(site, ORPHANS) == quick[ORPHANS]
     verdicts = {row[1] for row in quick[ORPHANS]["files"]}
     assert {"pending", "orphan", "protected"} <= verdicts

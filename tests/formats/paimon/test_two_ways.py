@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.pipeline.compare import hash_holders as settling
+from lakewarden.pipeline.compare import compare as comparing
 from tests.formats.paimon.histories import NAMES, Library
 from tests.formats.paimon.site import EXPIRY, Site
 
@@ -30,7 +30,7 @@ def test_hashes_and_the_join_release_the_same(
         for name in NAMES:
             library.copy_of(name, site.warehouse())
         quick = released(site)
-        monkeypatch.setattr(settling, "MOST_LIVE", -1)
+        monkeypatch.setattr(comparing, "MOST_LIVE", -1)
         joined = released(site)
     assert quick["files"]
     assert joined == quick

@@ -15,8 +15,7 @@ import pytest
 import lakewarden
 from lakewarden.formats.registry import format_names
 from lakewarden.model.errors import ConfigError, IncompleteManifestError, UnsupportedTableError
-from lakewarden.pipeline.compare import hash_holders, hashes
-from lakewarden.steps.compare import sweep
+from lakewarden.pipeline.compare import compare
 from tests.deployments import Deployed
 from tests.jobs.orphan_cleanup.site import Seen
 from tests.lakes import age_everything
@@ -123,8 +122,7 @@ def by_hash(_: pytest.MonkeyPatch) -> None:
 
 def by_join(patched: pytest.MonkeyPatch) -> None:
     """The way of large fleets."""
-    for module in (hashes, hash_holders, sweep):
-        patched.setattr(module, "MOST_LIVE", -1)
+    patched.setattr(compare, "MOST_LIVE", -1)
 
 
 @pytest.mark.parametrize("way", [by_hash, by_join])

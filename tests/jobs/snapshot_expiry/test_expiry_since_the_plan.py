@@ -117,7 +117,7 @@ def test_a_plan_that_expired_while_its_run_lay_open_is_not_gone_on_with(
         rows, before = rows_at(table), snapshot_ids(table)
         plan = site.plan(EXPIRY)
         with monkeypatch.context() as patched:
-            crashing(patched, expiring.ExpiryRun, "_expire", after=False, on_call=1)
+            crashing(patched, expiring.Run, "_expire", after=False, on_call=1)
             with pytest.raises(Crash):
                 site.apply(plan)
         site.close()

@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_after_the_next_one_takes_nothing_back(site: Site, mo
         raise Crash
 
     with monkeypatch.context() as patched:
-        patched.setattr(expiring.ExpiryRun, "_expire", die)
+        patched.setattr(expiring.Run, "_expire", die)
         with pytest.raises(Crash):
             site.apply(plan)
     site.close()

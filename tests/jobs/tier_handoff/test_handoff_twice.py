@@ -72,7 +72,7 @@ def test_files_of_one_path_below_two_locations(site: Site, monkeypatch: pytest.M
     age_out(site, table.refresh(), [first])
     with monkeypatch.context() as patch:
         if dies:
-            patch.setattr("lakewarden.jobs.tier_handoff.run.HandoffRun._describe", lambda *_: None)
+            patch.setattr("lakewarden.jobs.tier_handoff.run.Run._describe", lambda *_: None)
         hand_over(site)
     table = located(site, table.refresh(), site.base / "warehouse/sales/moved")
     second = overwritten(site, table, site.base / "warehouse/sales/moved", [7, 8])
@@ -173,7 +173,7 @@ def test_a_copy_that_vanished_before_its_snapshot_was_handed_over(site: Site, mo
     rows = shown(table, ids)
     age_out(site, table, ids[:1])
     with monkeypatch.context() as patch:
-        patch.setattr("lakewarden.jobs.tier_handoff.run.HandoffRun._describe", lambda *_: None)
+        patch.setattr("lakewarden.jobs.tier_handoff.run.Run._describe", lambda *_: None)
         hand_over(site)
     seen = site.plan(HANDOFF)
     assert detail_of(seen)["already_cold"] == 4

@@ -1,4 +1,4 @@
-"""Manifest rewriting: for which tables it would help, and by how much.."""
+"""Manifest rewriting: for which tables it would help, and by how much."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lakewarden.logs import bind
-from lakewarden.model.manifests import ManifestPolicy, ManifestSurvey, RewriteRun
+from lakewarden.model.manifests import Clustering, ManifestPolicy, ManifestSurvey
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
@@ -113,7 +113,7 @@ def _detail(survey: ManifestSurvey) -> dict[str, Any]:
     return detail | {"inactive": survey.left, "keep": [{"label": "manifests", "reason": survey.left}]}
 
 
-def _numbers(found: RewriteRun) -> dict[str, Any]:
+def _numbers(found: Clustering) -> dict[str, Any]:
     return {
         "before": {"manifests": found.manifests, "opened": round(found.opened, 2)},
         "after": {"manifests": found.manifests_after, "opened": round(found.opened_after, 2)},

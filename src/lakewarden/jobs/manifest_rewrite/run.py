@@ -26,7 +26,7 @@ TRIES = 3
 CLUSTERED = "clustered"
 
 
-class RewriteRun(TableRun):
+class Run(TableRun):
     """One run of one manifest plan."""
 
     def __init__(

@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.jobs.orphan_cleanup.sweep import Sweep
 from lakewarden.model.plan import Tally, add_tallies
 from lakewarden.model.ports import Heartbeat, Stat
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.plan_files import write_part
 from lakewarden.steps.compare.findings import Findings
-from lakewarden.steps.compare.sweep import Sweep
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.directories import empty_directories
 

@@ -1,4 +1,4 @@
-"""Orphan cleanup: find the files that nothing needs, and plan their removal.."""
+"""Orphan cleanup: find the files that nothing needs, and plan their removal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakewarden.jobs.orphan_cleanup.brakes import judge_tables
 from lakewarden.jobs.orphan_cleanup.empty_directories import with_empty_directories
+from lakewarden.jobs.orphan_cleanup.second_look import second_look
+from lakewarden.jobs.orphan_cleanup.sweep import Sweep, sweep_roots
 from lakewarden.ledger.reach import Reach
 from lakewarden.logs import bind
 from lakewarden.model.plan import Plan
@@ -17,9 +20,7 @@ from lakewarden.model.roots import named_outside
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.verdict import Verdict
-from lakewarden.steps.compare.findings import Findings, gather, judge_tables
-from lakewarden.steps.compare.second_look import second_look
-from lakewarden.steps.compare.sweep import Sweep, sweep_roots
+from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet, load_states
@@ -48,8 +49,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     progress("list and compare", 1, STAGES)
     swept = [root for root in fleet.roots if root.refusal is None and chosen.intersection(root.tables)]
     sweep = Sweep(fleet, tuple(swept), policies, chosen, request, now, session)
-    facts = sweep_roots(deployment, sweep) if swept else None
-    findings = gather(facts)
+    findings = sweep_roots(deployment, sweep) if swept else Findings()
 
     progress("look again", 2, STAGES)
     findings, fleet = second_look(deployment, sweep, findings)
@@ -73,8 +73,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         brakes=stopped,
     )
     deployment.ledger.reach.record(_reaches(result.plan, fleet, sweep, findings, last))
-    for entry in findings.cached:
-        deployment.ledger.cache.add(**entry)
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, orphans=result.plan.totals()["changes"].get("files", 0))
     return result

@@ -1,4 +1,4 @@
-"""Partition expiry: which partitions are old enough to be dropped.."""
+"""Partition expiry: which partitions are old enough to be dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
+from lakewarden.model.errors import Refusal, UnsupportedTableError
 from lakewarden.model.partitions import PartitionExpiration, PartitionExpirer, PartitionFiles, PartitionLine
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
@@ -19,8 +19,8 @@ from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import Times, by_table
 from lakewarden.pipeline.read.to_read import ToRead
+from lakewarden.steps.compare.compare import in_spark, read_task
 from lakewarden.steps.compare.findings import Findings, refusals_of
-from lakewarden.steps.compare.sweep import read_task, spark_failure
 from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.steps.plan.document import (
@@ -59,12 +59,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         fleet.homes,
     )
     times = {n: _expirer(deployment, fleet.states[n]).commit_times(fleet.states[n]) for n in aging}
-    try:
-        partitions, notes = by_table(_counted(session.result(), wanted, deployment, times)) if aging else ({}, {})
-    except LakewardenError:
-        raise
-    except Exception as error:
-        raise spark_failure(error) from error
+    partitions, notes = by_table(in_spark(lambda: _counted(session.result(), wanted, deployment, times)))
 
     progress("decide", 2, STAGES)
     found: dict[int, PartitionExpiration] = {}
@@ -96,7 +91,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
 def _counted(spark: Any, wanted: ToRead, deployment: Deployment, times: Times) -> Any:
     from lakewarden.pipeline.read.partition_counts import partitions_of
 
-    return partitions_of(spark, wanted, replace(read_task(deployment), cache=None), times)
+    return partitions_of(spark, wanted, read_task(deployment), times)
 
 
 def _asked(

@@ -22,14 +22,14 @@ from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.apply.guard import check_frozen, root_lease
 from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.tables import TableRun
-from lakewarden.steps.compare.sweep import read_task
+from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.observe.fleet import load_states, pointers_of
 
 DROPPED = "dropped"
 
 
-class DropRun(TableRun):
+class Run(TableRun):
     """One run of one partition plan."""
 
     def __init__(
@@ -116,7 +116,7 @@ class DropRun(TableRun):
         rows, notes = by_table(
             partitions_here(
                 ToRead.of([(0, lists)], {table.identifier: "name:"}),
-                replace(read_task(self.deployment), cache=None),
+                read_task(self.deployment),
                 {0: expirer.commit_times(state)},
             )
         )

@@ -1,4 +1,4 @@
-"""Physical deletion: of the files that expiry released, which may go now..
+"""Physical deletion: of the files that expiry released, which may go now.
 
 Nothing is listed: the ledger knows each file as expiry saw it. Everything is read again that could need one of them,
 because a rollback, a new tag or a branch may have brought it back.
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewarden.jobs.physical_deletion.needed import Comparison
+from lakewarden.jobs.physical_deletion.needed import Released, needed_again
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
 from lakewarden.model.plan import TablePlan, Tally, add_tallies
@@ -29,7 +29,7 @@ from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.steps.apply.cold_copies import ColdCopies, ColdTable
 from lakewarden.steps.apply.cold_recheck import COLD_PLACES
-from lakewarden.steps.compare.findings import Findings, damaged_since, live_by_uuid, refusals_of
+from lakewarden.steps.compare.findings import Findings, damaged_since, refusals_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
@@ -74,8 +74,8 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), releasing=len(due.tables))
 
     progress("compare", 2, STAGES)
-    comparison = Comparison(deployment, fleet, due.parts, due.tables, request.directory)
-    findings = comparison.run(due.roots, chosen, session) if due.roots else Findings()
+    released = Released(fleet, due.parts, due.roots, request.directory, session)
+    findings = needed_again(deployment, released, chosen) if due.roots else Findings()
 
     progress("write the plan", 3, STAGES)
     tables, stopped = _tables(deployment, fleet, policies, chosen, findings, due)
@@ -254,7 +254,7 @@ def _tables(
 
 def _needed_by_uuid(fleet: Fleet, findings: Findings) -> Counter[str]:
     """How many files each table was found to need. One with two names is counted under only one of them."""
-    found = Counter({uuid: live.files for uuid, live in live_by_uuid(fleet, findings).items()})
-    for number, (count, _) in findings.missing.items():
+    found: Counter[str] = Counter()
+    for number, count in findings.needed.items():
         found[fleet.states[number].uuid] += count
     return found

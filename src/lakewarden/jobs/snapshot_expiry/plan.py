@@ -1,4 +1,4 @@
-"""Snapshot expiry: which snapshots may go, and which files nothing needs afterwards.."""
+"""Snapshot expiry: which snapshots may go, and which files nothing needs afterwards."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError, UnsupportedTableError
+from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.expiry import Expiration
 from lakewarden.model.plan import TablePlan, Tally
 from lakewarden.model.policy import ExpiryPolicy, Job
@@ -21,14 +19,15 @@ from lakewarden.model.run import PlanResult
 from lakewarden.model.table import TableState
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.holders import Holdings
-from lakewarden.pipeline.compare.plan_files import notes_facts
-from lakewarden.steps.compare.findings import Findings, gather, refusals_of
-from lakewarden.steps.compare.second_look import moved_since, refused_roots, strangers_in
-from lakewarden.steps.compare.sweep import part_task_of, read_task, release_rules, shards_of, spark_failure
+from lakewarden.pipeline.compare.holders import Holders
+from lakewarden.steps.compare.compare import Ground, compare
+from lakewarden.steps.compare.findings import Findings, refusals_of
+from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet, moved_since
+from lakewarden.steps.observe.shards import listing_of
 from lakewarden.steps.observe.state_age import check_not_restored
+from lakewarden.steps.observe.strangers import refused_roots, strangers_in
 from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.document import (
     Request,
@@ -67,7 +66,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), expiring=len(going))
 
     progress("compare", 2, STAGES)
-    findings = _evidence(deployment, fleet, going, roots, request.directory, session) if roots else Findings()
+    findings = _findings(deployment, fleet, going, roots, request.directory, session) if roots else Findings()
 
     if findings.unknown_metadata:
         parts = [request.directory + part.name for part in findings.parts]
@@ -114,7 +113,7 @@ def _surveys(
         yield from zip((number for number, _ in asked), answers, strict=True)
 
 
-def _evidence(
+def _findings(
     deployment: Deployment,
     fleet: Fleet,
     going: Expirations,
@@ -123,38 +122,14 @@ def _evidence(
     session: Future[SparkSession],
 ) -> Findings:
     """What would be released, file by file: listed, named by what goes, needed by nothing that stays."""
-    from lakewarden.pipeline.compare import by_hash as quick
-    from lakewarden.pipeline.compare import by_join as spark_sweep
-    from lakewarden.pipeline.compare.hash_holders import settle
-    from lakewarden.pipeline.compare.join_holders import marks_of
-
     touching = {name for root in roots for name in root.tables}
     states = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in touching]
     kept = [(n, s, going[n].holders if n in going else s.held) for n, s in states]
-    holdings = Holdings.of(kept, fleet.homes, before=[(n, s, s.held) for n, s in states if n in going])
-    part = part_task_of(
-        deployment,
-        fleet,
-        roots,
-        release_rules(deployment, fleet, {fleet.states[n].identifier for n in going}, only=c.MARK_RELEASED),
-        directory,
-    )
-    try:
-        spark = session.result()
-        read = read_task(deployment)
-        shards = list(shards_of(deployment, fleet, roots))
-        facts: pa.Table
-        if (settled := settle(spark, holdings, read)) is not None:
-            facts = quick.facts(spark, shards, (), settled.live, part, read)
-            facts = pa.concat_tables([facts, notes_facts(list(settled.notes))])
-        else:
-            listed = spark_sweep.listing(spark, shards, read)
-            facts = spark_sweep.facts(listed, marks_of(spark, holdings, read), part)
-    except LakewardenError:
-        raise
-    except Exception as error:
-        raise spark_failure(error) from error
-    return gather(facts, Verdict.PENDING, holdings.tables)
+    holders = Holders.of(kept, fleet.homes, before=[(n, s, s.held) for n, s in states if n in going])
+    expiring = {fleet.states[n].identifier for n in going}
+    rules = release_rules(deployment, fleet, expiring, only=c.MARK_RELEASED)
+    candidates = listing_of(deployment, fleet, roots, inventories=False)
+    return compare(deployment, Ground(fleet, roots, directory, session), holders, candidates, rules)
 
 
 def _tables(

@@ -44,7 +44,7 @@ HELD = timedelta(days=30)  # for somebody to notice that a ref is gone, and to m
 BEGUN, EXPIRED = "begun", "expired"
 
 
-class ExpiryRun(TableRun):
+class Run(TableRun):
     """One run of one expiry plan."""
 
     def __init__(

@@ -19,12 +19,24 @@ from lakewarden.model.tiers import AgedSnapshot
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.aged import KNOWN, LookTask, Manifests, Relations, aged_here, look, run_here
-from lakewarden.pipeline.compare.plan_files import COUNT, MISSING, NOTE, PART
+from lakewarden.pipeline.compare.aged import (
+    COUNT,
+    FACTS,
+    KNOWN,
+    MISSING,
+    NOTE,
+    PART,
+    LookTask,
+    Manifests,
+    Relations,
+    aged_here,
+    look,
+    run_here,
+)
 from lakewarden.pipeline.read.manifests import note_refusal, read_lists, read_manifests
 from lakewarden.pipeline.read.names import KIND_CODES
 from lakewarden.pipeline.read.to_read import table_of
-from lakewarden.steps.compare.sweep import read_task, spark_failure
+from lakewarden.steps.compare.compare import read_task, spark_failure
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet
 
@@ -72,7 +84,7 @@ class Survey:
         self.fleet = fleet
         self.waiting = waiting
         self.directory = directory
-        self.read = replace(read_task(deployment), cache=None)
+        self.read = read_task(deployment)
         live = range(len(fleet.states)) if everything else waiting
         self.in_doubt = everything and any(state.refusal for state in fleet.states)
         self.live = [
@@ -119,7 +131,7 @@ class Survey:
         if few:
             marks = run_here(read_manifests(self.read), manifests.once, c.MARKS)
             notes = marks.filter(pc.equal(marks[c.MARK], c.MARK_NOTE))[c.KEY].to_pylist()
-            facts = run_here(look(task), aged_here(marks, relations), c.FACTS).to_pylist()
+            facts = run_here(look(task), aged_here(marks, relations), FACTS).to_pylist()
         else:
             from lakewarden.pipeline.compare import aged_in_spark as spark_side
 

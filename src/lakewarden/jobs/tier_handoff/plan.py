@@ -1,4 +1,4 @@
-"""Tier handover: which files of expired snapshots have to be copied to the cold place.."""
+"""Tier handover: which files of expired snapshots have to be copied to the cold place."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ TRIES = 5
 Row = Mapping[str, Any]
 
 
-class HandoffRun(TableRun):
+class Run(TableRun):
     """One run of one handover plan."""
 
     def __init__(

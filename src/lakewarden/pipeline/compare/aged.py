@@ -19,7 +19,7 @@ from lakewarden.model.tiers import Move
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.plan_files import COUNT, MISSING, NOTE, PART, write_part
+from lakewarden.pipeline.compare.plan_files import write_part
 from lakewarden.pipeline.read.manifests import NOTE as NOTE_SIGN
 from lakewarden.pipeline.read.manifests import error_note
 from lakewarden.pipeline.read.names import KIND_CODES, KINDS
@@ -27,6 +27,19 @@ from lakewarden.storage.copying import sizes_at
 from lakewarden.storage.stores import Stores
 
 HOLDER = "holder"
+COUNT, MISSING, NOTE, PART = "count", "missing", "note", "part"
+# One row per fact the driver needs: counts by table, verdict and kind; parts written; notes.
+FACTS = pa.schema(
+    [
+        ("fact", pa.string()),
+        (c.TABLE, pa.int32()),
+        ("verdict", pa.string()),
+        (c.KIND, pa.string()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
 KNOWN = "known"  # in place of a verdict: a verified copy is in the cold place already
 MOST_MISSING = 1000
 
@@ -143,7 +156,7 @@ def look(task: LookTask) -> Callable[[Batches], Batches]:
                 found = [{**row, c.SIZE: stat.size} for row, stat in here if stat is not None]
                 facts += _counted([row for row in found if row["live"]], Verdict.LIVE)
                 facts += _counted([row for row in found if not row["live"]], Verdict.PENDING)
-        yield from pa.Table.from_pylist(facts, schema=c.FACTS).to_batches()
+        yield from pa.Table.from_pylist(facts, schema=FACTS).to_batches()
 
     return run
 

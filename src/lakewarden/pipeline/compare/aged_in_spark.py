@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.columns import ddl
-from lakewarden.pipeline.compare.aged import AGED, LookTask, Relations, look
-from lakewarden.pipeline.compare.by_join import local
+from lakewarden.pipeline.compare.aged import AGED, FACTS, LookTask, Relations, look
+from lakewarden.pipeline.compare.frames import local
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 
 
@@ -43,7 +43,7 @@ def look_in_spark(spark: SparkSession, marks: DataFrame, relations: Relations, t
     known = local(spark, relations.known)
     aged = mine.join(live, c.KEY, "left").join(known, [c.TABLE, c.KEY], "left")
     aged = aged.withColumn("live", F.coalesce(F.col("live"), F.lit(relations.in_doubt)))
-    return aged.select(*AGED.names).mapInArrow(look(task), ddl(c.FACTS)).toArrow()
+    return aged.select(*AGED.names).mapInArrow(look(task), ddl(FACTS)).toArrow()
 
 
 def manifests_naming(spark: SparkSession, marks: DataFrame, keys: Sequence[str]) -> list[int]:

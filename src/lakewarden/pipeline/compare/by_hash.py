@@ -1,121 +1,200 @@
-"""The Spark jobs of the quick way: one reads the metadata into hashes, one lists, compares and writes."""
+"""The comparison by hashes: what holders need, as sorted 64-bit hashes that every listing task carries along.
+
+No row of a needed file crosses to the JVM and nothing is shuffled, which halves the time of a comparison. Two files with
+one hash can only make a file that may go look needed, never the reverse.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lakewarden.model.ports import Shard
-from lakewarden.model.roots import BY_NAME, Root
+from lakewarden.model.roots import match_key
+from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.by_join import Cached, dealt, local, manifests_of
-from lakewarden.pipeline.compare.hashes import REACHED_DDL, Live, hash_manifests, key_hashes, list_and_judge
-from lakewarden.pipeline.compare.plan_files import PartTask
-from lakewarden.pipeline.read.inventory import inventories_table, read_inventory, read_parquet
-from lakewarden.pipeline.read.listing import list_shards, shards_table
-from lakewarden.pipeline.read.manifests import ReadTask, once, read_lists
-from lakewarden.pipeline.read.to_read import ToRead
+from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
+from lakewarden.pipeline.compare.needs import Contents, Named
+from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
+from lakewarden.pipeline.read.cache import Entries
+from lakewarden.pipeline.read.hashing import Hashes, key_hashes
+from lakewarden.pipeline.read.names import KIND_CODES, SOFT, match_keys
+from lakewarden.pipeline.read.places import BY_NAME_ROOT, Places
 
-FEW_LISTS = 1000
+Batches = Iterable[pa.RecordBatch]
 
-
-@dataclass
-class Reach:
-    """What one table reaches: by directory of its own the packed hashes and kinds, and the names of files elsewhere."""
-
-    packed: list[tuple[str, bytes, bytes]] = field(default_factory=list)
-    outside: list[tuple[str, int]] = field(default_factory=list)
+_NO_HASHES: Hashes = np.empty(0, np.uint64)
 
 
-def reach(
-    spark: SparkSession, wanted: ToRead, own: Mapping[int, tuple[str, ...]], read: ReadTask
-) -> tuple[dict[int, Reach], list[str]]:
-    """What each table reaches by the wanted lists and manifests, and the tasks' notes."""
-    found: dict[int, Reach] = {}
-    notes: list[str] = []
-    if not wanted.lists.num_rows and not wanted.manifests.num_rows:
-        return found, notes
-    manifests = (
-        manifests_here(spark, wanted, read)
-        if wanted.lists.num_rows <= FEW_LISTS
-        else manifests_of(spark, wanted, read, Cached())
-    )
-    for row in manifests.mapInArrow(hash_manifests(read, own), REACHED_DDL).toArrow().to_pylist():
-        if row[c.MARK] == c.MARK_NOTE:
-            notes.append(row[c.KEY])
-            continue
-        table = found.setdefault(row[c.TABLE], Reach())
-        if row["hashes"] is None:
-            table.outside.append((row[c.KEY], row[c.KIND]))
-        else:
-            table.packed.append((row[c.KEY], row["hashes"], row["kinds"]))
-    return found, notes
+@dataclass(frozen=True)
+class Live:
+    """Every needed file: its hash (sorted, each once), a table that needs it, its kind, and the root that it lies in.
+
+    `released` has the (sorted) hashes of files that something needed which is about to go; `pending` those of the whole
+    addresses of files that an earlier expiry released; `seen` the addresses that enough earlier plans called orphans.
+    """
+
+    hashes: Hashes
+    tables: NDArray[np.int32]
+    kinds: NDArray[np.int8]
+    roots: NDArray[np.int32]
+    released: Hashes = field(default_factory=lambda: _NO_HASHES)
+    pending: Hashes = field(default_factory=lambda: _NO_HASHES)
+    seen: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+
+    def under(self, roots: Iterable[int]) -> Live:
+        """Only what lies under these roots, or is known by name: the rest is never listed."""
+        kept = np.isin(self.roots, [*roots, BY_NAME_ROOT])
+        return replace(
+            self, hashes=self.hashes[kept], tables=self.tables[kept], kinds=self.kinds[kept], roots=self.roots[kept]
+        )
+
+    def has(self, keys: pa.Array) -> NDArray[np.bool_]:
+        """Whether each of these keys is one of them."""
+        return _places(self.hashes, key_hashes(keys))[1]
+
+    def counts(self) -> dict[int, int]:
+        """How many files each table needs."""
+        tables, counts = np.unique(self.tables, return_counts=True)
+        return dict(zip(tables.tolist(), counts.tolist(), strict=True))
 
 
-def manifests_here(spark: SparkSession, wanted: ToRead, read: ReadTask) -> DataFrame:
-    """MANIFESTS of a few lists, read by the driver: for a small fleet a Spark stage costs more than its lists."""
-    found = pa.Table.from_batches(read_lists(read)(wanted.lists.to_batches()), schema=c.MANIFESTS)
-    return dealt(spark, once(pa.concat_tables([found, wanted.manifests])))
+@dataclass(frozen=True)
+class Summed:
+    """What all holders need together, and which tables have needed files under which roots."""
+
+    live: Live
+    touches: frozenset[tuple[int, int]]
 
 
-def live_under(prefixes: Sequence[str], reached: Mapping[int, Reach], named: pa.Table) -> Live:
-    """The live files under the swept roots: what tables reach, and MARKS of what their metadata names."""
-    order = sorted(prefixes)
+class _Sum:
+    """Adds up what holders need: hashes with their table, kind and root; of those that are about to go, hashes alone."""
 
-    def under(key: str) -> bool:
-        if key.startswith(BY_NAME):
-            return True
-        at = bisect_right(order, key) - 1
-        return at >= 0 and key.startswith(order[at])
+    def __init__(self, holders: Holders) -> None:
+        self._holders = holders
+        self._parts: list[tuple[Hashes, NDArray[np.int32], NDArray[np.int8], NDArray[np.int32]]] = []
+        self._gone: list[Hashes] = []
+        self.touches: set[tuple[int, int]] = set()
 
-    hashes, tables, kinds = [], [], []
-    outside: list[tuple[int, str, int]] = []
-    for number, table in reached.items():
-        outside += [(number, key, kind) for key, kind in table.outside if under(key)]
-        for prefix, packed, codes in table.packed:
-            if under(prefix):
-                hashes.append(np.frombuffer(packed, np.uint64))
-                kinds.append(np.frombuffer(codes, np.int8))
-                tables.append(np.full(len(codes), number, np.int32))
-    outside += [
-        (number, key, kind)
-        for number, key, kind in zip(*(named[n].to_pylist() for n in (c.TABLE, c.KEY, c.KIND)), strict=True)
-        if under(key)
-    ]
-    if outside:
-        numbers, keys, kind_codes = zip(*outside, strict=True)
-        hashes.append(key_hashes(pa.array(keys, pa.string())))
-        tables.append(np.array(numbers, np.int32))
-        kinds.append(np.array(kind_codes, np.int8))
-    return Live.of(hashes, tables, kinds)
+    def add(self, holder: int, hashes: Hashes, kinds: NDArray[np.int8], roots: NDArray[np.int32]) -> None:
+        if self._holders.released[holder]:
+            self._gone.append(hashes)
+            return
+        table = int(self._holders.tables[holder])
+        self._parts.append((hashes, np.full(len(hashes), table, np.int32), kinds, roots))
+        self.touches.update((table, root) for root in np.unique(roots).tolist() if root >= 0)
+
+    def live(self) -> Live:
+        """A file that two tables need counts for the first, and for one that must have it."""
+        empty = (_NO_HASHES, np.empty(0, np.int32), np.empty(0, np.int8), np.empty(0, np.int32))
+        hashes, tables, kinds, roots = (np.concatenate(several) for several in zip(empty, *self._parts, strict=True))
+        order = np.lexsort((tables, kinds >= SOFT, hashes))
+        hashes = hashes[order]
+        first = np.concatenate([[True], hashes[1:] != hashes[:-1]]) if len(hashes) else np.empty(0, bool)
+        order = order[first]
+        released = np.unique(np.concatenate([_NO_HASHES, *self._gone]))
+        return Live(hashes[first], tables[order], kinds[order], roots[order], released)
 
 
-def facts_of_files(spark: SparkSession, uris: Sequence[str], live: Live, part: PartTask, read: ReadTask) -> pa.Table:
-    """FACTS of files that are already known: LISTED rows in Parquet files of ours."""
-    files = local(spark, pa.table({"uri": pa.array(uris, pa.string())}))
-    step = list_and_judge(read_parquet(read.stores, c.LISTED), live, part)
-    return files.mapInArrow(step, c.ddl(c.FACTS)).toArrow()
+def sum_up(named: Named, contents: Contents, places: Places) -> Summed:
+    """What each holder needs, added up over all of them."""
+    holders, total = named.holders, _Sum(named.holders)
+    soft = pc.multiply(named.opened["soft"].cast(pa.int8()), SOFT).to_numpy().astype(np.int8)
+    for holder, rows in by_holder(named.opened[c.TABLE].to_numpy()):
+        parts = [
+            (contents.entries[number], softness, contents.roots[number])
+            for number, softness in zip(named.numbers[rows].tolist(), soft[rows].tolist(), strict=True)
+            if number in contents.entries
+        ]
+        total.add(holder, *_needed(str(holders.holds[holder]), parts))
+    for keys, kinds, owners in (_manifest_keys(named), _named_keys(holders)):
+        hashes = key_hashes(keys) if len(keys) else _NO_HASHES
+        lie = places.roots_of(keys)
+        for holder, rows in by_holder(owners):
+            total.add(holder, hashes[rows], kinds[rows], lie[rows])
+    return Summed(total.live(), frozenset(total.touches))
 
 
-def facts(
-    spark: SparkSession,
-    shards: list[Shard],
-    inventories: Sequence[tuple[str, Sequence[Root]]],
-    live: Live,
-    part: PartTask,
-    read: ReadTask,
-) -> pa.Table:
-    """FACTS of all roots; PLAN_ROWS lie in the plan's directory."""
-    found = []
-    if shards:
-        step = list_and_judge(list_shards(read.stores), live, part)
-        found.append(local(spark, shards_table(shards)).mapInArrow(step, c.ddl(c.FACTS)).toArrow())
-    if inventories:
-        step = list_and_judge(read_inventory(read.stores), live, part)
-        found.append(local(spark, inventories_table(inventories)).mapInArrow(step, c.ddl(c.FACTS)).toArrow())
-    return pa.concat_tables([c.FACTS.empty_table(), *found])
+Part = tuple[Entries, int, Any]
+
+
+def _needed(hold: str, parts: Sequence[Part]) -> tuple[Hashes, NDArray[np.int8], NDArray[np.int32]]:
+    """The files that a holder needs, of those its manifests name."""
+    hashes = np.concatenate([_NO_HASHES, *(entries.hashes for entries, _, _ in parts)])
+    kinds = np.concatenate([np.empty(0, np.int8), *(entries.kinds + np.int8(soft) for entries, soft, _ in parts)])
+    roots = np.concatenate([np.empty(0, np.int32), *(_each(root, len(entries.hashes)) for entries, _, root in parts)])
+    added = np.concatenate([np.empty(0, bool), *(entries.added for entries, _, _ in parts)])
+    # The least kind of a file is certain where any of its manifests is.
+    places = kept(hold, hashes, added, kinds)
+    return hashes[places], kinds[places], roots[places]
+
+
+def _each(root: Any, count: int) -> NDArray[np.int32]:
+    return root if isinstance(root, np.ndarray) else np.full(count, root, np.int32)
+
+
+def _manifest_keys(named: Named) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:
+    """The manifests themselves, once a holder, with those beside them that are not opened."""
+    rows = named.by_holder.select([c.TABLE, "path", c.HOME, "soft"])
+    pairs = rows.group_by([c.TABLE, "path", c.HOME]).aggregate([("soft", "min")])
+    homes = pairs[c.HOME].to_pylist()
+    keys = [match_key(path, home) for path, home in zip(pairs["path"].to_pylist(), homes, strict=True)]
+    soft = pairs["soft_min"].to_numpy(zero_copy_only=False).astype(np.int8) * np.int8(SOFT)
+    return pa.array(keys, pa.string()), soft + np.int8(KIND_CODES[Kind.MANIFEST]), pairs[c.TABLE].to_numpy()
+
+
+def _named_keys(holders: Holders) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:
+    named = holders.to_read.named
+    return named[c.KEY].combine_chunks(), named[c.KIND].to_numpy().astype(np.int8), named[c.TABLE].to_numpy()
+
+
+def look_up_and_judge(
+    reader: Callable[[Batches], Batches], live: Live, task: JudgeTask
+) -> Callable[[Batches], Batches]:
+    """Candidates in, whatever `reader` makes LISTED rows of; one row of ANSWER out."""
+
+    def run(batches: Batches) -> Batches:
+        yield from judge_and_write(task)(joined(batch, live, task.homes) for batch in reader(batches) if batch.num_rows)
+
+    return run
+
+
+def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.RecordBatch:
+    """LISTED in, JOINED out: what a join with the needed files would give, needed rows without their names."""
+    hashes = key_hashes(match_keys(listed[c.KEY], listed[c.ROOT], homes))
+    addresses = key_hashes(listed[c.KEY]) if homes and len(live.pending) else hashes
+    at, found = _places(live.hashes, hashes)
+    _, released = _places(live.released, hashes)
+    _, pending = _places(live.pending, addresses)
+    missed = pa.array(~found)
+    nothing = pa.scalar(None, pa.int32())
+    columns = {name: listed[name] for name in c.LISTED.names}
+    marks = np.where(found, c.MARK_LIVE, 0) | np.where(released, c.MARK_RELEASED, 0)
+    marks |= np.where(pending, c.MARK_PENDING, 0)
+    if len(live.seen):
+        # By the whole name: a sighting that another file's hash lends would let an orphan go too early.
+        marks |= np.where(pc.is_in(listed[c.KEY], live.seen).to_numpy(zero_copy_only=False), c.MARK_SEEN, 0)
+    for name in (c.KEY, c.ETAG):
+        columns[name] = pc.if_else(missed, columns[name], pa.scalar(None, pa.string()))
+    if len(live.hashes):
+        columns[c.TABLE] = pc.if_else(missed, nothing, pa.array(live.tables[at]))
+        columns[c.KIND] = pc.if_else(missed, nothing, pa.array(live.kinds[at].astype(np.int32)))
+    else:
+        columns[c.TABLE] = columns[c.KIND] = pa.nulls(listed.num_rows, pa.int32())
+    columns[c.MARK] = pa.array(marks, pa.int32())
+    columns["other"] = pa.nulls(listed.num_rows, pa.int32())
+    return pa.record_batch([columns[name] for name in c.JOINED.names], schema=c.JOINED)
+
+
+def _places(known: Hashes, hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each hash lies in the sorted ones, and whether it is among them."""
+    if not len(known):
+        return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), bool)
+    at = np.searchsorted(known, hashes)
+    at[at == len(known)] = 0
+    return at, known[at] == hashes

@@ -1,18 +1,18 @@
-"""Who needs files, as rows that can be read: every holder under a number of its own. No Spark."""
+"""Who needs files: every holder under a number of its own, with what has to be read to know what it needs. No Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.model.table import Hold, Holder, TableState
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.read.to_read import ToRead, table_of
 
 HOLDER = "holder"
@@ -21,15 +21,42 @@ HOLDERS = pa.schema([(HOLDER, pa.int32()), (c.TABLE, pa.int32()), ("hold", pa.st
 TableHolders = tuple[int, TableState, Sequence[Holder]]
 
 
-@dataclass(frozen=True)
-class Holdings:
-    """Holders with what has to be read for each. In `wanted`, a table's number is the holder's."""
+def needed(hold: Any, adds: Any, deletes: Any) -> Any:
+    """The rule of `Hold`, for NumPy arrays and Spark columns alike: how often a holder's manifests add and delete a file."""
+    every = (hold == str(Hold.ALL)) & (adds + deletes > 0)
+    added = (hold == str(Hold.ADDED)) & (adds > 0)
+    return every | added | ((hold == str(Hold.NET)) & (adds > deletes))
 
-    wanted: ToRead
+
+def kept(hold: str, ids: NDArray[Any], added: NDArray[np.bool_], ranks: NDArray[Any]) -> NDArray[np.intp]:
+    """The places of what a holder needs, of all the entries of its manifests; of several entries of one file the one of
+    the least rank, where it matters how often each is there."""
+    if hold == Hold.ALL:
+        return np.arange(len(ids))
+    order = np.lexsort((ranks, ids))
+    values, firsts, inverse = np.unique(ids[order], return_index=True, return_inverse=True)
+    adds = np.bincount(inverse, weights=added[order], minlength=len(values))
+    deletes = np.bincount(inverse, weights=~added[order], minlength=len(values))
+    places: NDArray[np.intp] = order[firsts[needed(hold, adds, deletes)]]
+    return places
+
+
+def by_holder(of: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Each holder, and the places of what is its own."""
+    order = np.argsort(of, kind="stable")
+    holders, starts = np.unique(of[order], return_index=True)
+    yield from zip(holders.tolist(), np.split(order, starts)[1:], strict=True)
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Holders of some tables. In `to_read` and in the notes of tasks, a table's number is the holder's."""
+
+    to_read: ToRead
     rows: pa.Table
 
     @staticmethod
-    def of(holders: Iterable[TableHolders], homes: Mapping[str, str], before: Iterable[TableHolders] = ()) -> Holdings:
+    def of(holders: Iterable[TableHolders], homes: Mapping[str, str], before: Iterable[TableHolders] = ()) -> Holders:
         """Holders of some tables, each table with its number; what only those of `before` need is released."""
         numbered = [
             (number, state, holder, mark)
@@ -42,48 +69,28 @@ class Holdings:
             for i, (_, state, h, _) in enumerate(numbered)
         )
         rows = [(i, number, str(holder.hold), mark) for i, (number, _, holder, mark) in enumerate(numbered)]
-        return Holdings(ToRead.of(states, homes), table_of(rows, HOLDERS))
+        return Holders(ToRead.of(states, homes), table_of(rows, HOLDERS))
 
-    @property
-    def tables(self) -> list[int]:
+    @cached_property
+    def tables(self) -> NDArray[np.int32]:
         """Each holder's table."""
-        found: list[int] = self.rows[c.TABLE].to_pylist()
+        found: NDArray[np.int32] = self.rows[c.TABLE].to_numpy()
         return found
 
+    @cached_property
+    def holds(self) -> NDArray[np.object_]:
+        return np.array(self.rows["hold"].to_pylist(), object)
 
-@dataclass(frozen=True)
-class Needs:
-    """What one table needs: keys of files, and tasks' notes."""
+    @cached_property
+    def released(self) -> NDArray[np.bool_]:
+        """Whether what a holder needs is what is about to go."""
+        found: NDArray[np.bool_] = self.rows[c.MARK].to_numpy() == c.MARK_RELEASED
+        return found
 
-    keys: pa.Array
-    notes: tuple[str, ...]
-
-
-def needs_of(state: TableState, homes: Mapping[str, str], read: ReadTask) -> Needs:
-    """What a table needs now, read here."""
-    holdings = Holdings.of([(0, state, state.held)], homes)
-    holds = np.array(holdings.rows["hold"].to_pylist(), object)
-    lists = pa.Table.from_batches(read_lists(read)(iter(holdings.wanted.lists.to_batches())), schema=c.MANIFESTS)
-    damaged, manifests = _parted(pa.concat_tables([lists, holdings.wanted.manifests]), "path")
-    marks = pa.Table.from_batches(read_manifests(read)(iter(manifests.to_batches())), schema=c.MARKS)
-    worse, marks = _parted(marks, c.KEY)
-    deleted = pc.not_equal(pc.bit_wise_and(marks[c.MARK], c.MARK_DELETED), 0).to_numpy()
-    hold = holds[marks[c.TABLE].to_numpy()]
-    net = (hold == Hold.NET).astype(bool)
-    plain = marks.filter(pa.array(~net & ~(deleted & (hold == Hold.ADDED))))[c.KEY]
-    keys = [plain, holdings.wanted.named[c.KEY], _merged(marks.filter(pa.array(net)), deleted[net])]
-    chunks = [chunk for column in keys for chunk in column.chunks]
-    return Needs(pa.concat_arrays([pa.array([], pa.string()), *chunks]), (*damaged, *worse))
+    def __bool__(self) -> bool:
+        return bool(self.to_read)
 
 
-def _merged(marks: pa.Table, deleted: NDArray[np.bool_]) -> pa.ChunkedArray:
-    """Keys that one holder adds more often than it deletes them."""
-    signed = marks.append_column("sign", pa.array(np.where(deleted, -1, 1)))
-    sums = signed.group_by([c.TABLE, c.KEY]).aggregate([("sign", "sum")])
-    return sums.filter(pc.greater(sums["sign_sum"], 0))[c.KEY]
-
-
-def _parted(table: pa.Table, column: str) -> tuple[list[str], pa.Table]:
-    """The notes, and the rows without them."""
-    noted = pc.starts_with(table[column], NOTE)
-    return table.filter(noted)[column].to_pylist(), table.filter(pc.invert(noted))
+def everything(number: int, state: TableState) -> TableHolders:
+    """A table as orphan cleanup asks for it: whatever any of its manifests still names, and what any state may need."""
+    return number, state, (Holder(Hold.ALL, state.manifest_lists, state.manifests, state.files),)

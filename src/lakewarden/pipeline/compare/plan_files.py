@@ -1,12 +1,11 @@
 """The last step of a sweep: judge, write the plan's Parquet files, and tell the driver what was counted.
 
-The files go straight from the tasks to the plan's directory; only counts come back.
+The files go straight from the tasks to the plan's directory; only an ANSWER comes back.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,24 +19,31 @@ from lakewarden.model.plan import FILES_DIR, PartFile
 from lakewarden.model.roots import BY_NAME
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.compare.answer import (
+    COUNTS,
+    LISTS,
+    MISSING,
+    PARTS,
+    SIGNS,
+    TOUCHES,
+    UNKNOWN_METADATA,
+    WRITER_FILES,
+    task_answer,
+)
 from lakewarden.pipeline.compare.verdicts import METADATA_JSON, STREAMING, Rules, judge, live_kinds
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
 
-COUNT, PART, NOTE, ROOT_FACT, MISSING, TOUCH, UNKNOWN_METADATA, WRITER_FILE = (
-    "count", "part", "note", "root", "missing", "touch", "unknown_metadata", "writer_file",
-)  # fmt: skip
 ROWS_PER_PART = 250_000
-# In the place of a root: all roots that the table touches are known.
-EVERYWHERE = -1
 
 
 @dataclass(frozen=True)
-class PartTask:
+class JudgeTask:
     """What a judging task carries: the rules, the tables' names, where the plan's files go.
 
-    `homes` has the roots whose files are compared by name, `whole` the tables of such roots that are listed whole.
+    `homes` has the roots whose files are compared by name, `by_name` their tables, and `whole` those of these tables
+    all of whose roots are listed.
     """
 
     stores: Stores
@@ -46,48 +52,50 @@ class PartTask:
     directory: str
     prefixes: tuple[str, ...]
     homes: Mapping[int, str] = field(default_factory=dict)
+    by_name: frozenset[str] = frozenset()
     whole: frozenset[int] = frozenset()
 
 
-def judge_and_write(task: PartTask) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """JOINED in, FACTS out; PLAN_ROWS go to Parquet files under the plan's directory."""
+def judge_and_write(task: JudgeTask) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """JOINED in, one row of ANSWER out; PLAN_ROWS go to Parquet files under the plan's directory."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.Table] = []
-        facts: list[pa.Table] = []
+        told: dict[str, list[pa.Table]] = {name: [] for name in LISTS}
         for batch in batches:
             rows = pa.Table.from_batches([batch])
-            notes, listed, missing = _split(rows, task)
-            facts += [_notes(notes), _missing(missing)]
+            listed, missing = _split(rows, task)
+            told["missing"].append(_missing(missing))
             live = pc.and_(pc.is_null(listed[c.KEY]), pc.is_valid(listed[c.ROOT]))
-            facts += [_counts(_live(listed.filter(live))), _touches(listed.filter(live))]
+            told["counts"].append(_counts(_live(listed.filter(live))))
+            told["touches"].append(_touches(listed.filter(live)))
             rest = listed.filter(pc.invert(live))
             if rest.num_rows:
-                facts.append(_root_facts(rest, task.rules))
+                told["signs"].append(_signs(rest, task.rules))
                 judged = judge(rest, task.rules)
-                facts += [_counts(judged), _evidence(judged)]
+                told["counts"].append(_counts(judged))
+                _to_open(judged, told)
                 if judged.num_rows:
                     waiting.append(judged)
                 if sum(table.num_rows for table in waiting) >= ROWS_PER_PART:
-                    facts.append(_write(task, waiting))
+                    told["parts"].append(_write(task, waiting))
                     waiting = []
         if waiting:
-            facts.append(_write(task, waiting))
-        yield from _summed(facts).to_batches()
+            told["parts"].append(_write(task, waiting))
+        yield task_answer(told)
 
     return run
 
 
-def _split(rows: pa.Table, task: PartTask) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Notes; listed objects; files that a table needs under a swept root but that no listing showed."""
-    is_note = pc.equal(pc.bit_wise_and(pc.fill_null(rows[c.MARK], 0), c.MARK_NOTE), c.MARK_NOTE)
+def _split(rows: pa.Table, task: JudgeTask) -> tuple[pa.Table, pa.Table]:
+    """Listed objects; files that a table needs under a swept root but that no listing showed."""
     listed = pc.is_valid(rows[c.ROOT])
-    unlisted = rows.filter(pc.and_(pc.invert(is_note), pc.invert(listed)))
+    unlisted = rows.filter(pc.invert(listed))
     needed = pc.not_equal(pc.bit_wise_and(pc.fill_null(unlisted[c.MARK], 0), c.MARK_LIVE), 0)
     certain = pc.less(pc.fill_null(unlisted[c.KIND], 0), SOFT)
     unlisted = unlisted.filter(pc.and_(needed, certain))
     expected = pc.or_(_under(unlisted[c.KEY], task.prefixes), _expected_by_name(unlisted, task.whole))
-    return rows.filter(is_note), rows.filter(listed), unlisted.filter(expected)
+    return rows.filter(listed), unlisted.filter(expected)
 
 
 def _expected_by_name(rows: pa.Table, whole: frozenset[int]) -> pa.Array:
@@ -124,43 +132,23 @@ def _live(rows: pa.Table) -> pa.Table:
 def _touches(rows: pa.Table) -> pa.Table:
     """Which tables have live files under which roots: not always their own."""
     others = rows.filter(pc.is_valid(rows["other"])).select(["other", c.ROOT]).rename_columns([c.TABLE, c.ROOT])
-    both = pa.concat_tables([rows.select([c.TABLE, c.ROOT]), others])
-    pairs = both.group_by([c.TABLE, c.ROOT]).aggregate([])
-    return _facts(TOUCH, pairs[c.TABLE], pairs[c.ROOT].cast(pa.string()), None, None, None, None)
-
-
-def touch_facts(pairs: Iterable[tuple[int, int]]) -> pa.Table:
-    """FACTS of tables (first) that have live files under roots (second), known to the driver another way."""
-    known = sorted(pairs)
-    tables = pa.array([table for table, _ in known], pa.int32())
-    roots = pa.array([str(root) for _, root in known], pa.string())
-    return _facts(TOUCH, tables, roots, None, None, None, None)
+    both = pa.concat_tables([rows.select([c.TABLE, c.ROOT]), others]).group_by([c.TABLE, c.ROOT]).aggregate([])
+    return both.select(TOUCHES.names).cast(TOUCHES)
 
 
 def _counts(rows: pa.Table) -> pa.Table:
     keys = [c.TABLE, "verdict", c.KIND]
     sums = rows.select([*keys, c.SIZE]).group_by(keys).aggregate([(c.SIZE, "count"), (c.SIZE, "sum")])
-    return _facts(
-        COUNT, sums[c.TABLE], sums["verdict"], sums[c.KIND], sums[f"{c.SIZE}_count"], sums[f"{c.SIZE}_sum"], None
-    )
-
-
-def _notes(rows: pa.Table) -> pa.Table:
-    return _facts(NOTE, rows[c.TABLE], None, None, None, None, rows[c.KEY])
-
-
-def notes_facts(notes: list[str]) -> pa.Table:
-    """FACTS of notes that came to the driver another way."""
-    return _facts(NOTE, pa.nulls(len(notes), pa.int32()), None, None, None, None, pa.array(notes, pa.string()))
+    return sums.rename_columns([*keys, "files", "bytes"]).cast(COUNTS)
 
 
 def _missing(rows: pa.Table) -> pa.Table:
     sums = rows.select([c.TABLE, c.KEY]).group_by([c.TABLE]).aggregate([(c.KEY, "count"), (c.KEY, "min")])
-    return _facts(MISSING, sums[c.TABLE], None, None, sums[f"{c.KEY}_count"], None, sums[f"{c.KEY}_min"])
+    return sums.rename_columns([c.TABLE, "files", "example"]).cast(MISSING)
 
 
-def _root_facts(rows: pa.Table, rules: Rules) -> pa.Table:
-    """Signs that a root is not what it seems: links, unlistable names, another format's files. `table_id` is the root."""
+def _signs(rows: pa.Table, rules: Rules) -> pa.Table:
+    """That a root is not what it seems: links, unlistable names, another format's files."""
     flags = rows[c.FLAG].combine_chunks()
     keys = rows[c.KEY].combine_chunks()
     signs = pc.if_else(
@@ -175,30 +163,25 @@ def _root_facts(rows: pa.Table, rules: Rules) -> pa.Table:
             foreign = pc.and_(mine, pc.match_substring_regex(keys, pattern))
             signs = pc.coalesce(signs, pc.if_else(foreign, name, None))
     text = pc.if_else(pc.equal(signs, "unlistable"), pc.binary_join_element_wise(keys, flags, ": "), keys)
-    found = pa.table({c.TABLE: rows[c.ROOT], "sign": signs, "text": text}).filter(pc.is_valid(signs))
-    sums = found.group_by([c.TABLE, "sign"]).aggregate([("text", "count"), ("text", "min")])
-    return _facts(ROOT_FACT, sums[c.TABLE], sums["sign"], None, sums["text_count"], None, sums["text_min"])
+    return pa.table({c.ROOT: rows[c.ROOT], "sign": signs, "example": text}).filter(pc.is_valid(signs)).cast(SIGNS)
 
 
-def _evidence(judged: pa.Table) -> pa.Table:
+def _to_open(judged: pa.Table, told: dict[str, list[pa.Table]]) -> None:
     """Files that have to be opened before the plan is final: unknown metadata, streaming writers' manifests."""
     names = judged["relative"].combine_chunks()
     unreached = pc.not_equal(judged["verdict"], "live")
     strange = judged.filter(pc.and_(unreached, pc.match_substring_regex(names, METADATA_JSON)))
     writers = judged.filter(pc.and_(pc.equal(judged["reason"], STREAMING), pc.ends_with(names, ".avro")))
-    parts = []
-    for fact, rows in ((UNKNOWN_METADATA, strange), (WRITER_FILE, writers)):
-        sums = rows.select([c.TABLE, "uri"]).group_by([c.TABLE]).aggregate([("uri", "count")])
-        parts.append(_facts(fact, sums[c.TABLE], None, None, sums["uri_count"], None, None))
-    return pa.concat_tables(parts)
+    told["unknown_metadata"].append(strange.select([c.TABLE]).cast(UNKNOWN_METADATA))
+    told["writer_files"].append(writers.select([c.TABLE]).cast(WRITER_FILES))
 
 
-def _write(task: PartTask, judged: list[pa.Table]) -> pa.Table:
+def _write(task: JudgeTask, judged: list[pa.Table]) -> pa.Table:
     table = pa.concat_tables(judged)
     named = pa.array(task.identifiers, pa.string()).take(table[c.TABLE].combine_chunks())
     rows = table.append_column("table", named).select(c.PLAN_ROWS.names).cast(c.PLAN_ROWS)
     part = write_part(task.stores, task.directory, rows)
-    return _facts(PART, pa.array([0], pa.int32()), None, None, None, None, pa.array([json.dumps(asdict(part))]))
+    return pa.Table.from_pylist([asdict(part)], schema=PARTS)
 
 
 def write_part(stores: Stores, directory: str, rows: pa.Table) -> PartFile:
@@ -216,22 +199,3 @@ def empty_part() -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(c.PLAN_ROWS.empty_table(), sink)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def _facts(fact: str, table_id: pa.Array, *columns: pa.Array | None) -> pa.Table:
-    count = len(table_id)
-    arrays = [
-        pa.nulls(count, field.type) if column is None else column.cast(field.type)
-        for field, column in zip(list(c.FACTS)[2:], columns, strict=True)
-    ]
-    return pa.table([pa.repeat(fact, count), table_id.cast(pa.int32()), *arrays], schema=c.FACTS)
-
-
-def _summed(facts: list[pa.Table]) -> pa.Table:
-    """Counts of the same thing added up, so that a task answers with few rows."""
-    table = pa.concat_tables([c.FACTS.empty_table(), *facts])
-    addable = pc.is_in(table["fact"], pa.array([COUNT, MISSING, ROOT_FACT, TOUCH, UNKNOWN_METADATA, WRITER_FILE]))
-    keys = ["fact", c.TABLE, "verdict", c.KIND]
-    sums = table.filter(addable).group_by(keys).aggregate([("files", "sum"), ("bytes", "sum"), ("text", "min")])
-    sums = sums.rename_columns([*keys, "files", "bytes", "text"]).select(c.FACTS.names)
-    return pa.concat_tables([sums.cast(c.FACTS), table.filter(pc.invert(addable))]).combine_chunks()

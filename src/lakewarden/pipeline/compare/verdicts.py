@@ -16,6 +16,7 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.names import CODES_BY_NAME, KIND_CODES, file_names
 
 STREAMING = "an uncommitted file of a streaming writer"
+NOT_ORDINARY = "not an ordinary file"
 METADATA_JSON = r"\.metadata\.json(\.gz)?$"
 
 
@@ -111,7 +112,7 @@ def _kept_reasons(
     mark = pc.fill_null(rows[c.MARK], 0).combine_chunks()
     reasons = [
         (Verdict.LIVE, "a snapshot reaches it", _has(mark, c.MARK_LIVE)),
-        (Verdict.PROTECTED, "not an ordinary file", pc.is_valid(rows[c.FLAG].combine_chunks())),
+        (Verdict.PROTECTED, NOT_ORDINARY, pc.is_valid(rows[c.FLAG].combine_chunks())),
     ]
     if rules.only:
         reasons.append((Verdict.PROTECTED, "metadata that its table does not name", pc.invert(_has(mark, rules.only))))
@@ -130,7 +131,7 @@ def _reasons(
     reasons = [
         (Verdict.LIVE, "a snapshot reaches it", _has(mark, c.MARK_LIVE)),
         (Verdict.PENDING, "an expiry released it; physical deletion will take it", _has(mark, c.MARK_PENDING)),
-        (Verdict.PROTECTED, "not an ordinary file", pc.is_valid(flagged)),
+        (Verdict.PROTECTED, NOT_ORDINARY, pc.is_valid(flagged)),
         (Verdict.PROTECTED, "hidden name", rules.matching(lambda n: n.hidden, table_ids, relative)),
         (Verdict.PROTECTED, "a name that may be used again", rules.matching(lambda n: n.reused, table_ids, relative)),
         (Verdict.PROTECTED, "not a file that the format writes", pc.invert(written)),

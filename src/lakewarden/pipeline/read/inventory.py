@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
@@ -15,6 +15,7 @@ from lakewarden.model.ports import Shard
 from lakewarden.model.roots import Root
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.names import canonical_column
+from lakewarden.pipeline.read.places import NO_ROOT, Places
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
@@ -30,9 +31,9 @@ NAMES = {
 
 
 def inventories_table(inventories: Sequence[tuple[str, Sequence[Root]]]) -> pa.Table:
-    """Inventories with the roots they stand for, one row each, as `read_inventory` takes them."""
-    rows = [{"uri": uri, "roots": json.dumps({root.prefix: root.id for root in roots})} for uri, roots in inventories]
-    return pa.Table.from_pylist(rows, schema=pa.schema([("uri", pa.string()), ("roots", pa.string())]))
+    """The files of inventories by their place, one row each, as `read_inventory` takes them."""
+    places = pa.array(range(len(inventories)), pa.int32())
+    return pa.table({"uri": pa.array([uri for uri, _ in inventories], pa.string()), "place": places})
 
 
 def read_parquet(stores: Stores, schema: pa.Schema) -> Step:
@@ -48,23 +49,26 @@ def read_parquet(stores: Stores, schema: pa.Schema) -> Step:
     return run
 
 
-def read_inventory(stores: Stores) -> Step:
-    """Inventories in (`uri` of a file, `roots` as JSON), LISTED out.
+def read_inventory(stores: Stores, inventories: Sequence[tuple[str, Sequence[Root]]]) -> Step:
+    """Rows of `inventories_table` in, LISTED out.
 
-    Only names under the roots are taken, compared with their trailing slash: an inventory of a whole bucket
+    Only names under an inventory's roots are taken, compared with their trailing slash: an inventory of a whole bucket
     also names the files of everything else in it. An inventory that cannot be read makes its roots unknown.
     """
+    # The files of one inventory stand for the same roots, which are looked through once.
+    roots = {id(several): Places.of(several) for _, several in inventories}
+    places = [roots[id(several)] for _, several in inventories]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for uri, text in zip(batch["uri"].to_pylist(), batch["roots"].to_pylist(), strict=True):
-                roots: dict[str, int] = json.loads(text)
+            for uri, place in zip(batch["uri"].to_pylist(), batch["place"].to_pylist(), strict=True):
                 try:
                     for rows in _rows(stores, uri):
-                        yield from _listed(rows, roots)
+                        yield _listed(rows, places[place])
                 except Exception as error:
-                    for prefix, root_id in roots.items():
-                        yield _unreadable(prefix, root_id, f"inventory {uri}: {type(error).__name__}: {error}")
+                    reason = f"inventory {uri}: {type(error).__name__}: {error}"
+                    for prefix, root_id in zip(places[place].prefixes, places[place].ids, strict=True):
+                        yield _unreadable(prefix, root_id, reason)
 
     return run
 
@@ -93,24 +97,22 @@ def _rows(stores: Stores, uri: str) -> Iterator[pa.RecordBatch]:
         yield from pq.ParquetFile(data, page_checksum_verification=True).iter_batches()
 
 
-def _listed(rows: pa.RecordBatch, roots: dict[str, int]) -> Iterator[pa.RecordBatch]:
+def _listed(rows: pa.RecordBatch, places: Places) -> pa.RecordBatch:
     keys = canonical_column(_named(rows, c.KEY).cast(pa.string()))
-    for prefix, root_id in roots.items():
-        inside = pc.starts_with(keys, prefix)
-        count = pc.sum(inside).as_py() or 0
-        if not count:
-            continue
-        yield pa.record_batch(
-            [
-                pa.repeat(pa.scalar(root_id, pa.int32()), count),
-                keys.filter(inside),
-                _named(rows, c.SIZE).cast(pa.int64()).filter(inside),
-                _instants(_named(rows, c.MODIFIED)).filter(inside),
-                pa.nulls(count, pa.string()),
-                pa.nulls(count, pa.string()),
-            ],
-            schema=c.LISTED,
-        )
+    roots = np.where(pc.is_valid(keys), places.roots_of(pc.fill_null(keys, "")), NO_ROOT)
+    inside = pa.array(roots != NO_ROOT)
+    count = int((roots != NO_ROOT).sum())
+    return pa.record_batch(
+        [
+            pa.array(roots, pa.int32()).filter(inside),
+            keys.filter(inside),
+            _named(rows, c.SIZE).cast(pa.int64()).filter(inside),
+            _instants(_named(rows, c.MODIFIED)).filter(inside),
+            pa.nulls(count, pa.string()),
+            pa.nulls(count, pa.string()),
+        ],
+        schema=c.LISTED,
+    )
 
 
 def _named(rows: pa.RecordBatch, column: str) -> pa.Array:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import Full, Queue
+from threading import Event
 
 import pyarrow as pa
 
@@ -23,6 +25,7 @@ SHARDS = pa.schema(
     ]
 )
 SHARDS_AT_ONCE = 16
+BATCHES_WAITING = 64
 ROWS_TOGETHER = 50_000
 
 
@@ -80,9 +83,42 @@ def _listed(stores: Stores, shards: Iterator[Shard]) -> Iterator[pa.RecordBatch]
         else:
             remote.append(shard)
     if remote:
-        with ThreadPoolExecutor(SHARDS_AT_ONCE) as pool:
-            for batches in pool.map(lambda shard: list(_with_root(stores, shard)), remote):
-                yield from batches
+        yield from _side_by_side(stores, remote)
+
+
+def _side_by_side(stores: Stores, shards: list[Shard]) -> Iterator[pa.RecordBatch]:
+    """What several threads list, as it comes: few batches wait at a time, however many objects a shard has."""
+    waiting: Queue[pa.RecordBatch | None] = Queue(BATCHES_WAITING)
+    stopped = Event()
+
+    def offer(item: pa.RecordBatch | None) -> None:
+        while not stopped.is_set():
+            try:
+                return waiting.put(item, timeout=1)
+            except Full:
+                continue
+
+    def list_one(shard: Shard) -> None:
+        try:
+            for batch in _with_root(stores, shard):
+                offer(batch)
+                if stopped.is_set():
+                    return
+        finally:
+            offer(None)
+
+    with ThreadPoolExecutor(SHARDS_AT_ONCE) as pool:
+        listing = [pool.submit(list_one, shard) for shard in shards]
+        try:
+            for _ in shards:
+                while (batch := waiting.get()) is not None:
+                    yield batch
+        finally:
+            stopped.set()
+            for future in listing:
+                future.cancel()
+    for future in listing:
+        future.result()
 
 
 def _with_root(stores: Stores, shard: Shard) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,6 @@ from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.avro.decode import decode_files, warm_up
-from lakewarden.pipeline.read.cache import CacheWriter
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column
 from lakewarden.storage.stores import Stores
 
@@ -42,11 +41,10 @@ Errors = dict[int, Exception]
 
 @dataclass(frozen=True)
 class ReadTask:
-    """What a reading task carries: the stores, each format's reader, where verified rows are cached."""
+    """What a reading task carries: the stores, and each format's reader."""
 
     stores: Stores
     readers: Mapping[str, Reader]
-    cache: CacheWriter | None = None
 
 
 def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
@@ -61,8 +59,6 @@ def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
             _check_totals(rows, found, errors)
             kept = [_without(errors, table, table["owner"].to_numpy()) for table in found]
             notes = _notes(rows, errors, "uri")
-            if task.cache and not reader.by_name and (note := task.cache.lists(rows, kept)):
-                notes.append((0, note))
             named = once(pa.concat_tables([c.MANIFESTS.empty_table(), *(t.select(c.MANIFESTS.names) for t in kept)]))
             yield from _together([named, _noted_manifests(notes)])
 
@@ -90,8 +86,6 @@ def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Bat
                 live, errors = _named_by(task, rows, reader)
                 marks += [*live, _manifests_themselves(rows, errors)]
                 notes += _notes(rows, errors, "path")
-                if task.cache and not reader.by_name and (note := task.cache.manifests(rows, marks)):
-                    notes.append((0, note))
                 if soft_kinds:
                     marks[1:] = [_softened(rows, table) for table in marks[1:]]
             yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
@@ -99,13 +93,15 @@ def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Bat
     return run
 
 
-def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[pa.Table], list[str]]]]:
-    """MANIFESTS (no side-car among them) in; out MARKS of what those of each chunk name, and notes of what was not whole."""
+def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[int], pa.Table, list[str]]]]:
+    """MANIFESTS (no side-car among them) in; for each chunk the numbers of the whole ones, MARKS of what they name, notes."""
 
-    def run(batches: Batches) -> Iterable[tuple[list[pa.Table], list[str]]]:
+    def run(batches: Batches) -> Iterable[tuple[list[int], pa.Table, list[str]]]:
         for rows in _chunks(batches, lambda row: row["length"] or 0):
             live, errors = _named_by(task, rows, task.readers[rows[0]["format"]])
-            yield live, [note for _, note in _notes(rows, errors, "path")]
+            whole = [row[c.TABLE] for index, row in enumerate(rows) if index not in errors]
+            marks = pa.concat_tables([c.MARKS.empty_table(), *(table.select(c.MARKS.names) for table in live)])
+            yield whole, marks, [note for _, note in _notes(rows, errors, "path")]
 
     return run
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.by_join import Cached, manifests_of
-from lakewarden.pipeline.read.manifests import ReadTask
+from lakewarden.pipeline.compare.frames import dealt, local
+from lakewarden.pipeline.compare.needs import FEW_LISTS
+from lakewarden.pipeline.read.manifests import ReadTask, once, read_lists
 from lakewarden.pipeline.read.partitions import DDL, KEYS, Times, count_partitions
 from lakewarden.pipeline.read.to_read import ToRead
 
@@ -17,9 +18,18 @@ def partitions_of(spark: SparkSession, wanted: ToRead, read: ReadTask, times: Ti
     """PARTITIONS of the wanted lists: as many rows as the tables have partitions, never as they have files."""
     # A note has no content, and must not be lost: a list that cannot be read is not an empty one.
     opened = F.col("content").isNull() | (F.col("content") != c.CONTENT_SIDECAR)
-    manifests = manifests_of(spark, wanted, read, Cached()).where(opened)
-    counted = manifests.mapInArrow(count_partitions(read, times), DDL).groupBy(*KEYS)
+    counted = (
+        _manifests(spark, wanted, read).where(opened).mapInArrow(count_partitions(read, times), DDL).groupBy(*KEYS)
+    )
     sums = counted.agg(
         F.sum("files").alias("files"), F.max("newest").alias("newest"), F.sum("unknown").alias("unknown")
     )
     return sums.toArrow()
+
+
+def _manifests(spark: SparkSession, wanted: ToRead, read: ReadTask) -> DataFrame:
+    """MANIFESTS, and notes of lists that are not whole. A few lists are read before a Spark stage has begun."""
+    if wanted.lists.num_rows > FEW_LISTS:
+        return local(spark, wanted.lists).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS))
+    found = pa.Table.from_batches(read_lists(read)(iter(wanted.lists.to_batches())), schema=c.MANIFESTS)
+    return dealt(spark, once(pa.concat_tables([found, wanted.manifests])))

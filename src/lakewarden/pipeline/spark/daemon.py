@@ -13,8 +13,7 @@ from zipimport import ZipImportError, zipimporter
 
 from pyspark.daemon import manager
 
-import lakewarden.pipeline.compare.hash_holders
-import lakewarden.pipeline.compare.hashes
+import lakewarden.pipeline.compare.compare
 import lakewarden.pipeline.read.inventory
 import lakewarden.pipeline.read.listing
 import lakewarden.pipeline.read.manifests

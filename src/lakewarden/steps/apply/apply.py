@@ -6,10 +6,9 @@ leaves an intent in the journal, and the next apply of the same plan goes on fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -42,7 +41,7 @@ from lakewarden.model.errors import (
 )
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan, Tally, add_tallies
-from lakewarden.model.policy import KEEPING_JOBS, DeleteMode, Job
+from lakewarden.model.policy import DeleteMode, Job
 from lakewarden.model.ports import FileOutcome, Heartbeat, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Brake, Outcome
@@ -55,7 +54,7 @@ from lakewarden.steps.apply.recorder import Recorder
 from lakewarden.steps.apply.revalidate import Revalidation
 from lakewarden.steps.apply.trash import LEASE_SECONDS, purge_old, trash_of
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.plan.files import load_plan
+from lakewarden.steps.job import JobSpec
 from lakewarden.storage.delete import MAX_VALIDATION_AGE, delete, grant
 from lakewarden.storage.quarantine import copy_to_trash, restore, trash_address
 from lakewarden.storage.store import Store
@@ -79,34 +78,18 @@ PASSING = (
 )
 
 
-class Run(Protocol):
-    """One run of one plan."""
-
-    def run(self) -> RunResult: ...
-
-
-class Runner(Protocol):
-    """Who applies the plans of a job that deletes no files."""
-
-    def __call__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> Run: ...
-
-
 def apply(
     deployment: Deployment,
-    directory: str,
+    result: PlanResult,
     actor: Actor,
     overrides: Sequence[str],
     progress: Progress,
-    runner_of: Callable[[str], Runner],
+    job: JobSpec,
 ) -> RunResult:
-    """Do what the plan in this directory says, once. `runner_of` knows who applies the plans of which job."""
-    result = load_plan(deployment.stores, directory)
+    """Do what a plan of this job says, once."""
     check_plan(deployment, result.plan, overrides)
     lifted = _overrides_at_start(deployment, result.plan, overrides)
-    files = result.plan.job not in KEEPING_JOBS
-    rows = orphans_of(deployment.stores, result, allowed_tables(result.plan, lifted)) if files else None
+    rows = orphans_of(deployment.stores, result, allowed_tables(result.plan, lifted)) if job.deletes else None
     run_id = deployment.ledger.plans.claim(result.plan.plan_id, deployment.new_id())
     # Of two that apply one plan at once, the second must not take the first for a crashed one.
     with deployment.leases.acquire(run_lease(run_id), LEASE_SECONDS) as lease:
@@ -119,7 +102,7 @@ def apply(
         deployment.ledger.runs.mark(run_id, RUNNING)
         deployment.ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
         if rows is None:
-            return runner_of(result.plan.job)(deployment, result, run_id, lease, progress).run()
+            return job.runner(deployment, result, run_id, lease, progress).run()
         return Application(deployment, result, run_id, rows, lifted, lease, progress).run()
 
 

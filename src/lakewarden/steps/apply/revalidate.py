@@ -25,7 +25,7 @@ from lakewarden.model.roots import claims_of, match_key
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.uri import FileUri, canonical, is_address
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.holders import needs_of
+from lakewarden.pipeline.compare.one_table import needs_of
 from lakewarden.pipeline.read.manifests import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.findings import DAMAGE

@@ -84,6 +84,13 @@ def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -
     return states
 
 
+def moved_since(deployment: Deployment, before: Fleet, since: datetime) -> list[TableState]:
+    """Tables whose metadata is another one now than in the fleet, or that are new, read with what was current `since`."""
+    known = before.pointers
+    now = pointers_of(deployment.formats.values())
+    return load_states([found for name, found in now.items() if known.get(name) != found[1].metadata_location], since)
+
+
 def selected(identifier: str, select: Sequence[str], exclude: Sequence[str]) -> bool:
     """Whether a table may be changed: it matches a selection (or there is none) and no exclusion."""
 

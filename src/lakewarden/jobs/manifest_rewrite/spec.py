@@ -1,0 +1,16 @@
+"""Manifest rewrite: clusters an Iceberg table's manifests by partition, where that helps."""
+
+from __future__ import annotations
+
+from lakewarden.jobs.manifest_rewrite.settings import ManifestRewrite
+from lakewarden.model.policy import Job
+from lakewarden.steps.job import JobSpec, Words
+
+MANIFEST_REWRITE = JobSpec(
+    name=Job.MANIFEST_REWRITE,
+    does="clusters an Iceberg table's manifests by partition, where that helps",
+    settings=ManifestRewrite,
+    changes=("manifests",),
+    deletes=False,
+    words=Words(fate="to rewrite", cutoff="no data file is touched; ", verb="Rewrite"),
+)

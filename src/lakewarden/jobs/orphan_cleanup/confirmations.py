@@ -1,0 +1,87 @@
+"""What a scheduled plan is confirmed against: earlier plans, each a margin before the next.
+
+A file that one faulty look calls an orphan should not go; so it has to be one in as many plans in a row as its table's
+policy says, this one included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakewarden.ledger.plans import SavedPlan
+from lakewarden.model.policy import Job, OrphanPolicy
+from lakewarden.model.verdict import Verdict
+from lakewarden.steps.deployment import Deployment
+from lakewarden.storage.copying import sizes_at
+
+_JUST_BEFORE = timedelta(microseconds=1)
+# Carried by every task, name by name. The others are confirmed by a later plan, when these are gone.
+MOST_CONFIRMED = 500_000
+
+
+def confirmed(deployment: Deployment, policies: Mapping[str, OrphanPolicy], now: datetime) -> pa.Array:
+    """The addresses that as many earlier plans called orphans, or would have but for another sighting, as their table
+    asks for; the most that any table asks for holds for one that is called otherwise now."""
+    times = {name: policy.confirmations - 1 for name, policy in policies.items()}
+    most = max(times.values(), default=0)
+    ages = []
+    for age, files in enumerate(earlier_plans(deployment, policies.values(), now)):
+        found = _orphans(deployment, files)
+        ages.append(found.append_column("age", pa.array(np.full(found.num_rows, age))))
+    if not ages:
+        return pa.array([], pa.string())
+    rows = pa.concat_tables(ages)
+    asked = pa.array([times.get(name, most) for name in rows["table"].to_pylist()], pa.int64())
+    rows = rows.append_column("times", asked)
+    rows = rows.filter(pc.less(rows["age"], rows["times"]))
+    often = rows.group_by("uri").aggregate([("age", "count_distinct"), ("times", "max")])
+    enough = often.filter(pc.greater_equal(often["age_count_distinct"], often["times_max"]))
+    return enough["uri"].combine_chunks().slice(0, MOST_CONFIRMED)
+
+
+def _orphans(deployment: Deployment, files: Iterable[str]) -> pa.Table:
+    """Address and table of what a plan called an orphan."""
+    schema = pa.schema([("uri", pa.string()), ("table", pa.string())])
+    wanted = pa.array([str(Verdict.ORPHAN), str(Verdict.UNCONFIRMED)])
+    parts = [schema.empty_table()]
+    for uri in files:
+        file = pq.ParquetFile(pa.BufferReader(deployment.stores.get(uri)), page_checksum_verification=True)
+        rows = file.read(columns=["uri", "table", "verdict"], use_threads=False)
+        parts.append(rows.filter(pc.is_in(rows["verdict"], wanted)).select(schema.names).cast(schema))
+    return pa.concat_tables(parts)
+
+
+def earlier_plans(deployment: Deployment, policies: Iterable[OrphanPolicy], now: datetime) -> list[list[str]]:
+    """The files of the plans that count as sightings, newest plan first: as many as the strictest policy asks for.
+
+    Fewer where there are no more, or where one is no longer whole: then nothing is confirmed by it or any before it.
+    """
+    strictest = list(policies)
+    margin = max((policy.margin for policy in strictest), default=timedelta())
+    wanted = max((policy.confirmations for policy in strictest), default=1) - 1
+    found: list[list[str]] = []
+    instant = now - margin
+    while len(found) < wanted:
+        plan = deployment.ledger.plans.newest_before(Job.ORPHAN_CLEANUP, instant)
+        files = _files(deployment, plan) if plan is not None else []
+        if plan is None or plan.created_at is None or not files:
+            break
+        found.append(files)
+        instant = plan.created_at - max(margin, _JUST_BEFORE)
+    return found
+
+
+def _files(deployment: Deployment, plan: SavedPlan) -> list[str]:
+    """The addresses of a plan's files; none if it has none, or has lost one."""
+    header = deployment.ledger.plans.header(plan.plan_id)
+    if header is None or not plan.path:
+        return []
+    files = [plan.path + part.name for part in header.parts]
+    whole = sizes_at(deployment.stores, files) == [part.bytes for part in header.parts]
+    return files if whole else []

@@ -1,0 +1,32 @@
+"""The keys of `[partition_expiry]`."""
+
+from __future__ import annotations
+
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, field_validator
+
+from lakewarden.steps.section import JobSection
+
+
+class PartitionExpiry(JobSection):
+    """Keys without a value leave the matter to the table's own options."""
+
+    cron: str | None = "30 0 * * *"
+    expiration_hours: float | None = Field(default=None, ge=1, le=24 * 36500)
+    strategy: Literal["values-time", "update-time"] | None = None
+    timestamp_formatter: str | None = Field(default=None, min_length=1)
+    timestamp_pattern: str | None = Field(default=None, min_length=1)
+    max_partitions: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    time_zone: str = "UTC"
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, text: str) -> str:
+        try:
+            ZoneInfo(text)
+        except (KeyError, ValueError, OSError):  # unknown; not a name at all; a directory of names
+            raise ValueError('is not a time zone; write a name such as "UTC" or "Europe/Berlin"') from None
+        return text

@@ -1,0 +1,16 @@
+"""Physical deletion: removes the files that expiry released, after asking every table again."""
+
+from __future__ import annotations
+
+from lakewarden.jobs.physical_deletion.settings import PhysicalDeletion
+from lakewarden.model.policy import Job
+from lakewarden.steps.job import JobSpec, Words
+
+PHYSICAL_DELETION = JobSpec(
+    name=Job.PHYSICAL_DELETION,
+    does="removes the files that expiry released, after asking every table again",
+    settings=PhysicalDeletion,
+    changes=("files",),
+    deletes=True,
+    words=Words(cutoff="files released after {} wait; ", all_files="released", needed="needed again"),
+)

@@ -1,0 +1,18 @@
+"""Snapshot expiry: takes old snapshots and refs out of the metadata; their files wait."""
+
+from __future__ import annotations
+
+from lakewarden.jobs.snapshot_expiry.settings import SnapshotExpiry
+from lakewarden.model.policy import Job
+from lakewarden.steps.job import JobSpec, Words
+
+SNAPSHOT_EXPIRY = JobSpec(
+    name=Job.SNAPSHOT_EXPIRY,
+    does="takes old snapshots, branches and tags out of the metadata; their files wait",
+    settings=SnapshotExpiry,
+    changes=("snapshots", "refs", "changelogs"),
+    deletes=False,
+    words=Words(
+        label="TO RELEASE", cutoff="files are only released: physical-deletion takes them later; ", verb="Expire"
+    ),
+)

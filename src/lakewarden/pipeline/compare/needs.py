@@ -1,0 +1,215 @@
+"""What holders need, read once: the manifests that their lists name, and the entries of each manifest.
+
+Both ways of comparing begin here. Manifests that the cache knows are not read again; the others are read by tasks, which
+leave what they proved in the cache. Whatever cannot be proven whole refuses the tables of its holders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from lakewarden.model.errors import Refusal
+from lakewarden.model.kept_file import KeptFile
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.compare.frames import dealt, local
+from lakewarden.pipeline.compare.holders import Holders
+from lakewarden.pipeline.read.cache import (
+    ENTRIES,
+    KEYS,
+    CacheFiles,
+    Entries,
+    ManifestKey,
+    id_of,
+    known_entries,
+    known_files,
+    pack,
+)
+from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
+from lakewarden.pipeline.read.manifests import NOTE, ReadTask, note_refusal, once, read_lists
+from lakewarden.pipeline.read.places import BY_NAME_ROOT, NO_ROOT, Places
+
+# Up to so many lists the driver is done before a Spark stage has begun.
+FEW_LISTS = 6_000
+FEW_MANIFESTS = 64
+
+# One row per manifest that was proven whole, per note, and per file that a task left in the cache.
+READ = pa.schema(
+    [
+        ("number", pa.int32()),
+        ("id", pa.string()),
+        ("prefix", pa.string()),
+        ("hashes", pa.binary()),
+        ("added", pa.binary()),
+        ("kinds", pa.binary()),
+        ("names", pa.list_(pa.string())),
+        ("note", pa.string()),
+        ("kept", pa.string()),
+    ]
+)
+
+Spark = Callable[[], SparkSession]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The manifests of all holders: MANIFESTS by holder, with those that are opened also once each.
+
+    `numbers` has the place in `once` of each row of `opened`. `refusals` are by table.
+    """
+
+    holders: Holders
+    by_holder: pa.Table
+    opened: pa.Table
+    numbers: NDArray[np.int64]
+    once: pa.Table
+    refusals: Mapping[int, Refusal]
+    kept: tuple[KeptFile, ...] = ()
+
+    @cached_property
+    def keys(self) -> list[ManifestKey]:
+        """Of each manifest of `once`."""
+        columns = (self.once[name].to_pylist() for name in ("path", "length", c.HOME))
+        return [ManifestKey(*key) for key in zip(*columns, strict=True)]
+
+    @property
+    def entries(self) -> int:
+        """How many entries the manifests have together, as far as their lists say."""
+        return int(pc.sum(self.once["rows"]).as_py() or 0)
+
+    def refused(self, notes: Iterable[str]) -> dict[int, Refusal]:
+        """Refusals by table, of notes by manifest: every table that has the manifest, because clones share them."""
+        holders = self.opened[c.TABLE].to_numpy()
+        found: dict[int, Refusal] = {}
+        for note in notes:
+            mine = holders[self.numbers == json.loads(note.removeprefix(NOTE))["table"]]
+            for table in np.unique(self.holders.tables[mine]).tolist():
+                found.setdefault(table, note_refusal(note))
+        return found
+
+
+def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheFiles) -> Named:
+    """Read the lists of the holders."""
+    lists = holders.to_read.lists
+    known = remembered_lists(lists, cache)
+    unread = lists.filter(pc.invert(pc.is_in(lists[c.TABLE], pa.array(sorted(known), pa.int32()))))
+    if unread.num_rows <= FEW_LISTS:
+        fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
+    else:
+        fresh = local(spark(), unread).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS)).toArrow().cast(c.MANIFESTS)
+    noted = pc.starts_with(fresh["path"], NOTE)
+    notes = fresh.filter(noted)["path"].to_pylist()
+    damaged = {int(json.loads(note.removeprefix(NOTE))["table"]): note_refusal(note) for note in reversed(notes)}
+    fresh = fresh.filter(pc.invert(noted))
+    kept = remember_lists(unread, fresh, damaged, cache)
+    found = once(pa.concat_tables([fresh, holders.to_read.manifests, *known.values()]))
+    # A manifest that any holder must have is certain, whatever another holder says of it.
+    opened = found.filter(pc.not_equal(found["content"], c.CONTENT_SIDECAR)).sort_by("soft")
+    paths = pc.unique(opened["path"])
+    numbers = pc.index_in(opened["path"], paths).to_numpy()
+    _, firsts = np.unique(numbers, return_index=True)
+    refusals = {int(holders.tables[holder]): why for holder, why in damaged.items()}
+    return Named(holders, found, opened, numbers, opened.take(pa.array(firsts)), refusals, kept)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What each manifest of `Named.once` names, by its place, and the root that it all lies in, or each of it does;
+    refusals by table; files left in the cache."""
+
+    entries: Mapping[int, Entries]
+    roots: Mapping[int, int | NDArray[np.int32]]
+    refusals: Mapping[int, Refusal]
+    kept: tuple[KeptFile, ...]
+
+
+def open_manifests(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, places: Places) -> Contents:
+    """Every manifest, from the cache or else from its file, with the root that each of its entries lies in."""
+    known = known_entries(cache.stores, cache.of(ENTRIES), named.keys)
+    # Of entries in several roots the cache, which knows only what their names have in common, cannot tell each one's.
+    found = {
+        place: known[key]
+        for place, key in enumerate(named.keys)
+        if key in known and (key.home is not None or not _spread(places, known[key].prefix))
+    }
+    notes: list[str] = []
+    kept: list[KeptFile] = []
+    for row in _read(spark, _unread(named, found), read, cache, places):
+        if row["note"] is not None:
+            notes.append(row["note"])
+        elif row["kept"] is not None:
+            kept.append(KeptFile(**json.loads(row["kept"])))
+        else:
+            found[row["number"]] = Entries.of(row)
+    roots = {place: _roots(named.keys[place], entries, places) for place, entries in found.items()}
+    return Contents(found, roots, named.refused(notes), tuple(kept))
+
+
+def _roots(key: ManifestKey, entries: Entries, places: Places) -> int | NDArray[np.int32]:
+    if key.home is not None:
+        return BY_NAME_ROOT
+    if entries.names is not None:
+        return places.roots_of(entries.names)
+    found = places.root_of_all(entries.prefix) if len(entries.hashes) else NO_ROOT
+    assert found is not None, "entries that may lie in several roots come with their names"
+    return found
+
+
+@dataclass(frozen=True)
+class NamesKept:
+    """Where the names of each manifest of `Named.once` are: files of KEY_ROWS, and each manifest's file by id."""
+
+    ids: Mapping[int, str]
+    files: tuple[str, ...]
+    refusals: Mapping[int, Refusal]
+    kept: tuple[KeptFile, ...]
+
+
+def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles) -> NamesKept:
+    """Every manifest's names in the cache: nothing of them comes to the driver."""
+    known = known_files(cache, named.keys)
+    ids = {place: id_of(known[key]) for place, key in enumerate(named.keys) if key in known}
+    notes: list[str] = []
+    kept: list[KeptFile] = []
+    for row in _read(spark, _unread(named, ids), read, cache, None):
+        if row["note"] is not None:
+            notes.append(row["note"])
+        elif row["kept"] is not None:
+            kept.append(KeptFile(**json.loads(row["kept"])))
+        else:
+            ids[row["number"]] = row["id"]
+    files = {file.uri for file in (*known.values(), *kept) if file.kind == KEYS}
+    return NamesKept(ids, tuple(sorted(files)), named.refused(notes), tuple(kept))
+
+
+def _unread(named: Named, known: Mapping[int, Any]) -> pa.Table:
+    """MANIFESTS to read, each under its place as its number."""
+    places = [place for place in range(named.once.num_rows) if place not in known]
+    rows = named.once.take(pa.array(places, pa.int64()))
+    rows = rows.set_column(rows.schema.get_field_index(c.TABLE), c.TABLE, pa.array(places, pa.int32()))
+    return rows.select(c.MANIFESTS.names).cast(c.MANIFESTS)
+
+
+def _spread(places: Places, beginning: str) -> bool:
+    """Whether names with this beginning may lie in several roots, or in one and outside."""
+    return places.root_of_all(beginning) is None
+
+
+def _read(
+    spark: Spark, rows: pa.Table, read: ReadTask, cache: CacheFiles, places: Places | None
+) -> Iterable[Mapping[str, Any]]:
+    """READ of these manifests; without places, only where their names are."""
+    step = pack(read, cache.writer, READ, None if places is None else partial(_spread, places))
+    if rows.num_rows <= FEW_MANIFESTS:
+        return [row for batch in step(iter(rows.to_batches())) for row in batch.to_pylist()]
+    found: list[Mapping[str, Any]] = dealt(spark(), rows).mapInArrow(step, c.ddl(READ)).toArrow().to_pylist()
+    return found

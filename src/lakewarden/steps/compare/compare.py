@@ -1,0 +1,119 @@
+"""Ask the one question of a fleet: which of these candidates does any holder need? The answer is `Findings`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from lakewarden.model.errors import LakewardenError, SparkFailedError
+from lakewarden.model.roots import Root, home_of
+from lakewarden.pipeline.compare.candidates import Candidates
+from lakewarden.pipeline.compare.holders import Holders
+from lakewarden.pipeline.compare.plan_files import JudgeTask, empty_part
+from lakewarden.pipeline.compare.verdicts import Rules
+from lakewarden.pipeline.read.manifests import ReadTask
+from lakewarden.pipeline.read.places import Places
+from lakewarden.steps.compare.findings import Findings
+from lakewarden.steps.compare.manifest_cache import cache_files, remember
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.fleet import Fleet
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.compare.compare import Memory
+    from lakewarden.pipeline.spark.session import SparkSession
+
+T = TypeVar("T")
+JAVA_TRACE = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)$")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a comparison takes place: the roots of a fleet that it may change, and the directory of the plan.
+
+    `complete`: the candidates are everything under these roots. `count_needs`: how many files each table needs is asked
+    for too.
+    """
+
+    fleet: Fleet
+    roots: Collection[Root]
+    directory: str
+    session: Future[SparkSession]
+    complete: bool = False
+    count_needs: bool = False
+
+
+def compare(
+    deployment: Deployment,
+    ground: Ground,
+    holders: Holders,
+    candidates: Candidates,
+    rules: Rules,
+    memory: Memory | None = None,
+) -> Findings:
+    """Judge the candidates; rows go to the plan's directory, and what was read and proven to the cache."""
+    # Loaded here: the commands that only read plans do without Spark.
+    from lakewarden.pipeline.compare.compare import Comparison
+    from lakewarden.pipeline.compare.compare import compare as compare_files
+
+    asked = Comparison(
+        spark=ground.session.result,
+        read=read_task(deployment),
+        cache=cache_files(deployment),
+        places=Places.of(ground.fleet.roots),
+        swept=frozenset(root.id for root in ground.roots),
+        complete=ground.complete,
+        count_needs=ground.count_needs,
+    )
+    task = judge_task(deployment, ground.fleet, ground.roots, rules, ground.directory)
+    answer = in_spark(lambda: compare_files(holders, candidates, task, asked, memory))
+    empty_parts(deployment, [ground.directory + part.name for part in answer.discarded])
+    remember(deployment, answer.kept)
+    return Findings.of(answer, rules.changing)
+
+
+def in_spark(work: Callable[[], T]) -> T:
+    """Do what may start Spark jobs. Raises LakewardenError alone: a trace of Java's helps nobody who wants a plan."""
+    try:
+        return work()
+    except LakewardenError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
+
+
+def spark_failure(error: Exception) -> SparkFailedError:
+    """What Spark named as the innermost cause."""
+    told = [line.strip() for line in str(error).splitlines() if line.strip() and not JAVA_TRACE.match(line)]
+    cause = told[-1].removeprefix("Caused by: ") if told else error
+    return SparkFailedError(f"the sweep failed ({type(error).__name__}: {cause}); nothing was changed")
+
+
+def read_task(deployment: Deployment) -> ReadTask:
+    return ReadTask(deployment.stores, deployment.readers)
+
+
+def judge_task(
+    deployment: Deployment, fleet: Fleet, roots: Collection[Root], rules: Rules, directory: str
+) -> JudgeTask:
+    """What judging tasks need to know of these roots of a fleet."""
+    listed = {root.id for root in roots}
+    unlisted = {name for root in fleet.roots if root.id not in listed for name in root.tables}
+    return JudgeTask(
+        stores=deployment.stores,
+        rules=rules,
+        identifiers=tuple(state.identifier for state in fleet.states),
+        directory=directory,
+        prefixes=tuple(sorted(root.prefix for root in roots)),
+        homes={root.id: home for root in roots if (home := home_of(root, fleet.homes))},
+        by_name=frozenset(fleet.homes),
+        whole=frozenset(n for name, n in fleet.numbers.items() if name in fleet.homes and name not in unlisted),
+    )
+
+
+def empty_parts(deployment: Deployment, parts: Iterable[str]) -> None:
+    """Leave no row that does not count: whoever reads files/*.parquet sees each file's last verdict only."""
+    for part in parts:
+        deployment.stores.put(part, empty_part())

@@ -1,0 +1,29 @@
+"""The cache of proven manifests as the ledger knows it: what may be used, what was added, what goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakewarden.model.kept_file import KeptFile
+from lakewarden.pipeline.read.cache import CacheFiles, CacheWriter
+from lakewarden.steps.deployment import Deployment
+
+# A plan that read anything leaves a few files. Of more than these the oldest go, and what they knew is read once more:
+# so nothing stays for ever of tables that were dropped or of manifests that were rewritten.
+MOST_FILES = 96
+
+
+def cache_files(deployment: Deployment) -> CacheFiles:
+    """What may be used, newest first."""
+    return CacheFiles(CacheWriter(deployment.stores, f"{deployment.state}cache/"), deployment.ledger.cache.files())
+
+
+def remember(deployment: Deployment, kept: Iterable[KeptFile]) -> None:
+    """Enter the files that a comparison left, and let the oldest go."""
+    if files := list(kept):
+        deployment.ledger.cache.add(files)
+        surplus = deployment.ledger.cache.files()[MOST_FILES:]
+        deployment.ledger.cache.remove([file.uri for file in surplus])
+        for file in surplus:
+            # Emptied, not deleted: only one door removes files, and this is not a table's.
+            deployment.stores.put(file.uri, b"")

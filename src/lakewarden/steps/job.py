@@ -1,0 +1,84 @@
+"""A job as one value: its names, what a user may write of it, what it changes, and the code that plans and applies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakewarden.model.policy import Job
+from lakewarden.steps.section import JobSection
+
+if TYPE_CHECKING:
+    from lakewarden.ledger.lease import Lease
+    from lakewarden.model.ports import Progress
+    from lakewarden.model.run import PlanResult, RunResult
+    from lakewarden.steps.deployment import Deployment
+    from lakewarden.steps.plan.document import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a job's plan is told: what happens to the things it changes, what its first line says, what is asked."""
+
+    fate: str = "to go"
+    label: str = "TO DELETE"
+    cutoff: str = "files modified after {} are kept; "
+    verb: str = "Delete"
+    all_files: str = "listed"
+    needed: str = "live"
+
+
+class Planner(Protocol):
+    """Observe and decide: the document of one plan."""
+
+    def __call__(self, deployment: Deployment, request: Request, progress: Progress) -> PlanResult: ...
+
+
+class Run(Protocol):
+    """One run of one plan."""
+
+    def run(self) -> RunResult: ...
+
+
+class Runner(Protocol):
+    """Who applies the plans of a job that deletes no listed file."""
+
+    def __call__(
+        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
+    ) -> Run: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job. Its package is named as its section, with `plan.plan` in it and, if it deletes no listed file, `run.Run`.
+
+    `changes` are the kinds of things that its plans count, the job's own first; `deletes` says whether its plans list
+    files to delete; `does` is a line for people who do not know the job.
+    """
+
+    name: Job
+    does: str
+    settings: type[JobSection]
+    changes: tuple[str, ...]
+    deletes: bool
+    words: Words
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def section(self) -> str:
+        return self.name.section
+
+    @property
+    def plan(self) -> Planner:
+        """Loaded when asked for: most commands need no planner."""
+        found: Planner = self._module("plan").plan
+        return found
+
+    @property
+    def runner(self) -> Runner:
+        found: Runner = self._module("run").Run
+        return found
+
+    def _module(self, name: str) -> Any:
+        return import_module(f"{self.settings.__module__.rpartition('.')[0]}.{name}")

@@ -1,0 +1,88 @@
+"""What a user may write of a job: the keys that every job has, and how strictly they are read."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from lakewarden.model.redaction import redact
+from lakewarden.model.uri import SCHEME_CLASSES, FileUri
+
+_CRON_FIELD = re.compile(r"^[0-9A-Za-z*/,\-]+$")
+
+
+class Section(BaseModel):
+    """Strict: a string is not a number, and a key nobody knows is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({redact(self.model_dump())})"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The shortest time that a key may be set to, and what would happen below it."""
+
+    least: timedelta
+    hazard: str
+
+    def above(self, hours: float) -> bool:
+        """Whether so many hours are too few."""
+        return timedelta(hours=hours) < self.least
+
+
+class JobSection(Section):
+    """What every job has. `dry_run` stops `run` and the schedule after the plan.
+
+    `section_only` are keys of the whole fleet, which no override and no table property may set; `floors` are margins,
+    in hours by key, that configuration cannot go below.
+    """
+
+    section_only: ClassVar[frozenset[str]] = frozenset()
+    floors: ClassVar[Mapping[str, Floor]] = {}
+
+    enabled: bool = False
+    dry_run: bool = True
+    cron: str | None = None
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, text: str | None) -> str | None:
+        fields = text.split() if text is not None else ["*"] * 5
+        if len(fields) != 5 or not all(_CRON_FIELD.match(field) for field in fields):
+            raise ValueError('must have five fields: minute hour day month weekday, such as "0 6 * * *"')
+        return text
+
+    def without_effect(self) -> list[str]:
+        """What was accepted and changes nothing, key first: safety is not a switch."""
+        return []
+
+    def below_floor(self) -> dict[str, Floor]:
+        """The margins that are too short."""
+        return {key: floor for key, floor in self.floors.items() if floor.above(getattr(self, key))}
+
+
+def address(text: str) -> str:
+    """An absolute path or an address, as an address. Raises ValueError."""
+    if not text.startswith("/") and "://" not in text:
+        raise ValueError(
+            "must be an absolute path or an address such as file:///var/lib/lakewarden or s3://bucket/state"
+        )
+    if text.startswith("/"):
+        return f"file://{posixpath.normpath(text)}"
+    try:
+        uri = FileUri.parse(text)
+    except ValueError:
+        raise ValueError("is not an address; write file:///path or s3://bucket/prefix") from None
+    if uri.scheme not in SCHEME_CLASSES.values():
+        raise ValueError(f"has a scheme nobody knows; allowed: {', '.join(sorted(set(SCHEME_CLASSES.values())))}")
+    return text
