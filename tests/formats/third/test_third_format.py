@@ -22,7 +22,7 @@ from tests.lakes import age_everything
 
 ORPHANS, EXPIRY, DELETION = "orphan-cleanup", "snapshot-expiry", "physical-deletion"
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
 @dataclass
