@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
-from lakewarden.model.format import Format
 from lakewarden.model.uri import FileUri
 from lakewarden.settings import Settings, load_settings
 from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
+    from lakewarden.model.format import Format
     from lakewarden.pipeline.spark.session import SparkSession
     from lakewarden.steps.deployment import Deployment
     from lakewarden.storage.stores import Stores

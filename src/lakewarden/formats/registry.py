@@ -5,10 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import lakewarden.formats
 from lakewarden.model.errors import ConfigError
-from lakewarden.model.format import OpenFormat
+
+if TYPE_CHECKING:
+    from lakewarden.model.format import OpenFormat
 
 
 def format_names() -> tuple[str, ...]:
