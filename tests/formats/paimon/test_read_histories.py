@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakewarden.formats.paimon.metadata.documents import table_state, table_uuid
 from lakewarden.formats.paimon.metadata.names import NAMES
 from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.state import table_state, table_uuid
 from lakewarden.model.table import TableState
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon import histories

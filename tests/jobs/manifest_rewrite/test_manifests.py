@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
-from lakewarden.formats.iceberg import manifest_rewriter
+from lakewarden.formats.iceberg import open_format
 from lakewarden.model.errors import SparkFailedError
 from lakewarden.model.manifests import ManifestLine, ManifestPolicy, Range, survey_of
 from lakewarden.model.run import RunResult
@@ -264,7 +264,8 @@ def test_a_commit_that_was_rolled_back_is_not_taken_for_made(tmp_path: Path) -> 
         kept = table.metadata.current_snapshot_id
         assert kept is not None
         table.append(row, snapshot_properties={"lakewarden.commit": "undone"})
-        rewriter = manifest_rewriter("lake", site.catalogs["lake"], Stores({}))
+        rewriter = open_format("lake", site.catalogs["lake"], Stores({}), lambda *_: None).manifest_rewriter
+        assert rewriter is not None
 
         def commits() -> dict[str, int]:
             pointer = Pointer("lake.t.parts", table.metadata_location)

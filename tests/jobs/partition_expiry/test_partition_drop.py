@@ -19,8 +19,8 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
+from lakewarden.formats.iceberg import open_format
 from lakewarden.formats.iceberg.commit.versions import SqlVersions, Version
-from lakewarden.formats.iceberg.format import partition_expirer
 from lakewarden.formats.iceberg.partitions.choice import expirable_partitions
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError
@@ -87,7 +87,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
     catalog = load_catalog("lake", **properties)
     fill(catalog, "1" if request.param.endswith("1") else "2")
-    yield Place(catalog, partition_expirer("lake", properties, Stores({})))
+    yield Place(catalog, open_format("lake", properties, Stores({}), lambda *_: None).partition_expirer)
     catalog.close()
 
 
@@ -96,7 +96,7 @@ def sqlite(tmp_path: Path) -> Place:
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
     catalog = SqlCatalog("lake", **properties)
     fill(catalog)
-    return Place(catalog, partition_expirer("lake", properties, Stores({})))
+    return Place(catalog, open_format("lake", properties, Stores({}), lambda *_: None).partition_expirer)
 
 
 def test_a_drop_is_made_once(place: Place) -> None:

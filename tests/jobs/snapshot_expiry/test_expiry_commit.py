@@ -375,7 +375,7 @@ def fill(scene: Scene) -> None:
 
 def interpose(site: Site, kind: str, scenes: Mapping[str, Scene]) -> None:
     """Let each scene's event happen at the moment of its commit, by another client."""
-    versions: Any = site.warden._deployment.expirers["lake"]._versions()  # type: ignore[attr-defined]
+    versions: Any = site.warden._deployment.formats["lake"].expirer._versions()  # type: ignore[union-attr]
     owner, name = (versions._catalog, "commit_table") if kind == "rest" else (versions, "_swap")
     real = getattr(owner, name)
 

@@ -203,7 +203,7 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "archive": (deployment.ledger.archives, "add"),
         "archived": (deployment.stores, "put"),
         "metadata": (deployment.stores, "create"),
-        "swap": (deployment.expirers["lake"]._versions(), "_swap"),  # type: ignore[attr-defined]
+        "swap": (deployment.formats["lake"].expirer._versions(), "_swap"),  # type: ignore[union-attr]
         "head": (table_run, "write_head"),
         "finish": (deployment.ledger.runs, "finish"),
         "intent": (deployment.ledger.journal, "intent"),

@@ -49,7 +49,7 @@ class Night:
 
     def left(self, name: str) -> set[int]:
         """What the metadata says that the catalog points at, raw: PyIceberg does not open what it does not know."""
-        [catalog] = self.site.warden._deployment.catalogs
+        [catalog] = self.site.warden._deployment.formats.values()
         [where] = [one.metadata_location for one in catalog.pointers() if one.identifier == f"lake.db.{name}"]
         return {int(snapshot["snapshot-id"]) for snapshot in json.loads(local_path(where).read_bytes())["snapshots"]}
 

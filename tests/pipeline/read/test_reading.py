@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from lakewarden.formats.iceberg.manifests.fields import IcebergReader
+from lakewarden.formats.iceberg.manifests.reader import IcebergReader
 from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests

@@ -247,7 +247,7 @@ def test_two_that_apply_one_plan_at_once(world_of: MakeWorld) -> None:
 
 def test_a_catalog_that_falls_silent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = hand_plan(world)
-    catalog = world.warden._deployment.catalogs[0]
+    catalog = world.warden._deployment.formats["lake"]
 
     def silent() -> list[Pointer]:
         raise CatalogUnavailableError("no answer")
@@ -316,7 +316,7 @@ def test_a_writer_that_commits_and_stops_beating_within_one_batch(
     since = datetime.now(UTC) - timedelta(days=40)
     beat = Heartbeat("w", "lake.sales.orders", f"{world.table().location()}/", since, deployment.clock.now(), 300)
     deployment.ledger.heartbeats.beat(beat)
-    catalog = deployment.catalogs[0]
+    catalog = deployment.formats["lake"]
     read: Callable[[], Any] = catalog.pointers
 
     def commits_after() -> Any:

@@ -12,7 +12,7 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState, catalog_of
+from lakewarden.model.table import TableState
 from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
@@ -66,7 +66,7 @@ def _surveys(
     states = [state for state in fleet.states if state.identifier in chosen and not state.refusal]
 
     def ask(state: TableState) -> ManifestSurvey:
-        rewriter = deployment.manifest_rewriters.get(catalog_of(state.identifier))
+        rewriter = deployment.format_of(state.identifier).manifest_rewriter
         if rewriter is None:
             return ManifestSurvey(left=f"{state.format} tables look after their manifests themselves")
         return rewriter.survey(state, policies[state.identifier])

@@ -12,11 +12,11 @@ from lakewarden.model.errors import CommitConflictError, LakewardenError, PlanOu
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Pointer, catalog_of
+from lakewarden.model.table import Pointer
 from lakewarden.steps.apply.guard import all_held, check_frozen, root_lease
 from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.tables import TableRun
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.observe.fleet import load_states, pointers_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Run(TableRun):
         name = table.identifier
         with ExitStack() as stack:
             leases = [stack.enter_context(root_lease(self.deployment, prefix)) for prefix in self.roots_of(name)]
-            found = pointers_of(self.deployment.catalogs).get(name)
+            found = pointers_of(self.deployment.formats.values()).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
             state = load_states([found], self.plan.cutoff)[0]
@@ -92,7 +92,7 @@ class Run(TableRun):
         """One spec, on the table as it is now; again on the next one if another writer was quicker."""
         from lakewarden.pipeline.rewrite.manifests import rewrite_manifests
 
-        rewriter = self.deployment.manifest_rewriters[catalog_of(table.identifier)]
+        rewriter = required(self.deployment.format_of(table.identifier).manifest_rewriter, table.identifier)
         commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
         properties = {**lineage(self.deployment, self.plan, self.run_id), "lakewarden.commit": commit}
         for attempt in range(1, TRIES + 1):

@@ -18,7 +18,7 @@ from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import named_outside
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Pointer, TableState, catalog_of
+from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.verdict import Verdict
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
@@ -82,11 +82,10 @@ def with_longer_grace(
     deployment: Deployment, fleet: Fleet, policies: Mapping[str, OrphanPolicy], read_for: timedelta, now: datetime
 ) -> Fleet:
     """Tables with a longer grace than they were read for, read again: their older states protect files too."""
-    catalogs = {catalog.name: catalog for catalog in deployment.catalogs}
     states = {state.identifier: state for state in fleet.states}
     for grace in {policy.grace for policy in policies.values() if policy.grace > read_for}:
         again = [
-            (catalogs[catalog_of(name)], Pointer(name, state.metadata_location))
+            (deployment.format_of(name), Pointer(name, state.metadata_location))
             for name, state in states.items()
             if policies[name].grace == grace and state.refusal is None
         ]

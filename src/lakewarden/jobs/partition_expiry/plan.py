@@ -15,13 +15,13 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Holder, TableState, catalog_of
+from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import Times, by_table
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.compare import in_spark, read_task
 from lakewarden.steps.compare.findings import Findings, refusals_of
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.steps.plan.document import (
     Request,
@@ -101,7 +101,7 @@ def _asked(
     numbers = [n for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def ask(state: TableState) -> Holder | Refusal | None:
-        expirer = deployment.partition_expirers.get(catalog_of(state.identifier))
+        expirer = deployment.format_of(state.identifier).partition_expirer
         if expirer is None:
             why = f"partitions of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return UnsupportedTableError(why).refusal()
@@ -112,7 +112,7 @@ def _asked(
 
 
 def _expirer(deployment: Deployment, state: TableState) -> PartitionExpirer:
-    return deployment.partition_expirers[catalog_of(state.identifier)]
+    return required(deployment.format_of(state.identifier).partition_expirer, state.identifier)
 
 
 def _survey(

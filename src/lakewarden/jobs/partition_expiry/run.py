@@ -15,7 +15,7 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Holder, TableState, catalog_of
+from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import by_table, partitions_here
 from lakewarden.pipeline.read.to_read import ToRead
@@ -23,7 +23,7 @@ from lakewarden.steps.apply.guard import check_frozen, root_lease
 from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.tables import TableRun
 from lakewarden.steps.compare.compare import read_task
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.observe.fleet import load_states, pointers_of
 
 DROPPED = "dropped"
@@ -70,7 +70,7 @@ class Run(TableRun):
             for root in self.plan.roots:
                 if name in root.tables:
                     stack.enter_context(root_lease(self.deployment, root.prefix))
-            found = pointers_of(self.deployment.catalogs).get(name)
+            found = pointers_of(self.deployment.formats.values()).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
             state = load_states([found], self.plan.cutoff)[0]
@@ -78,7 +78,7 @@ class Run(TableRun):
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
             changed = self._changed(state, table)
-            expirer = self.deployment.partition_expirers[catalog_of(name)]
+            expirer = required(self.deployment.format_of(name).partition_expirer, name)
             for number, batch in enumerate(_batches(table)):
                 check_frozen(self.deployment, "no further partition was dropped")
                 self.lease.check()
@@ -108,7 +108,7 @@ class Run(TableRun):
     def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
         """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
         policy = PartitionPolicy.of({**table.policy, "enabled": True})
-        expirer = self.deployment.partition_expirers[catalog_of(table.identifier)]
+        expirer = required(self.deployment.format_of(table.identifier).partition_expirer, table.identifier)
         holder = expirer.latest(state, policy)
         if not isinstance(holder, Holder):
             raise PlanOutdatedError(f"the partitions of {table.identifier} do not age any more; nothing was changed")

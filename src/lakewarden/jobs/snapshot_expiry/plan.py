@@ -16,7 +16,7 @@ from lakewarden.model.policy import ExpiryPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState, catalog_of
+from lakewarden.model.table import TableState
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
@@ -101,7 +101,7 @@ def _surveys(
     asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def survey(state: TableState) -> Expiration:
-        expirer = deployment.expirers.get(catalog_of(state.identifier))
+        expirer = deployment.format_of(state.identifier).expirer
         if expirer is None:
             why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return Expiration(refusal=UnsupportedTableError(why).refusal())

@@ -29,11 +29,11 @@ from lakewarden.model.errors import (
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import FileOutcome, Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Pointer, catalog_of
+from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
 from lakewarden.steps.apply.guard import all_held, check_frozen, root_lease
 from lakewarden.steps.apply.tables import TableRun
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.observe.fleet import pointers_of
 from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.files import of_tables, rows_of
@@ -65,7 +65,7 @@ class Run(TableRun):
         self._release([table.identifier for table in tables if table.identifier not in self._begun])
         if self._begun:
             self.deployment.ledger.pending.renew_run(self.run_id, self.now())
-        pointers = {name: pointer for name, (_, pointer) in pointers_of(self.deployment.catalogs).items()}
+        pointers = {name: pointer for name, (_, pointer) in pointers_of(self.deployment.formats.values()).items()}
         in_use = in_use_since(self.deployment)
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
             answers = pool.map(lambda table: self._expire(table, pointers, in_use), tables)
@@ -100,7 +100,7 @@ class Run(TableRun):
                 if pointer is None:
                     raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
                 began = self.deployment.clock.boot()
-                expirer = self.deployment.expirers[catalog_of(name)]
+                expirer = required(self.deployment.format_of(name).expirer, name)
                 steps = table.detail["steps"]
                 if (why := expirer.outdated(pointer, steps, resumed=name in self._begun)) is not None:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")

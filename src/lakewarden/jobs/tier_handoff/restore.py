@@ -178,12 +178,13 @@ def _relocator(deployment: Deployment, identifier: str) -> Relocator:
     if len(identifier.split(".")) < 3 or "" in identifier.split("."):
         raise UsageError(f"--as {identifier} is not catalog.namespace.name; nothing was restored")
     catalog = catalog_of(identifier)
-    if catalog not in deployment.relocators:
-        known = ", ".join(sorted(deployment.relocators)) or "none"
+    relocators = {name: found.relocator for name, found in deployment.formats.items() if found.relocator is not None}
+    if catalog not in relocators:
+        known = ", ".join(sorted(relocators)) or "none"
         raise NotFoundError(
             f"{catalog} is not a configured Iceberg catalog; nothing was restored", hint=f"Iceberg catalogs: {known}."
         )
-    return deployment.relocators[catalog]
+    return relocators[catalog]
 
 
 def _prefix(directory: str) -> str:

@@ -22,7 +22,6 @@ from lakewarden.model.errors import LakewardenError, PlanOutdatedError, StoreUna
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import catalog_of
 from lakewarden.model.tiers import HandoffPolicy, Move, MovedTable, cold_uuid
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
@@ -31,7 +30,7 @@ from lakewarden.steps.apply.bandwidth import Bandwidth
 from lakewarden.steps.apply.guard import check_frozen
 from lakewarden.steps.apply.tables import TableRun
 from lakewarden.steps.apply.trash import LEASE_SECONDS
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.plan.files import of_tables, rows_of
 from lakewarden.storage.copying import put_in_class, sizes_at
 
@@ -79,7 +78,7 @@ class Run(TableRun):
         return self.closed(changed, list(self._failed.values()))
 
     def _mover(self, table: TablePlan, bandwidth: Bandwidth) -> Mover:
-        relocator = self.deployment.relocators[catalog_of(table.identifier)]
+        relocator = required(self.deployment.format_of(table.identifier).relocator, table.identifier)
         move = Move(FileUri.parse(table.detail["location"]).as_prefix(), table.detail["cold"])
 
         def sizes(uris: Sequence[str]) -> Mapping[str, int]:

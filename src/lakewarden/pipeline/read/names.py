@@ -62,7 +62,10 @@ def _spelled_once(values: pa.Array) -> pa.Array:
 
 
 def _direct(values: pa.Array) -> pa.Array:
-    """Addresses without steps on the spot; null where a disk would take one out of its way."""
+    """Local addresses with `a//b` and `a/./b` folded to `a/b`; null for an address with `..` in it.
+
+    `/data/../b` may be `/b`, or lie elsewhere where `data` is a link: an address that only a disk can resolve is unknown.
+    """
     detours = pc.match_substring_regex(values, DETOURS)
     if not pc.any(detours).as_py():
         return values

@@ -117,7 +117,7 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
     if deployment.ledger.plans.header(plan.plan_id) is None:
         # Another deployment's leases, heartbeats and record of used plans are not visible here.
         raise PlanError(f"plan {plan.plan_id} was not made by this deployment; nothing was done")
-    catalogs = tuple(f"{catalog.name}." for catalog in deployment.catalogs)
+    catalogs = tuple(f"{catalog}." for catalog in deployment.formats)
     unseen = [name for name in plan.pointers if not name.startswith(catalogs)]
     if unseen:
         # Its tables may need the files by now, and nobody could tell.

@@ -52,7 +52,7 @@ class Revalidation:
     def check(self) -> float:
         """Bring `needed` and `stopped` up to now. Answers with the boot second at which the check began."""
         began = self.deployment.clock.boot()
-        now = pointers_of(self.deployment.catalogs)
+        now = pointers_of(self.deployment.formats.values())
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
         self.places = sorted(canonical(place) for place in self.witnesses.values() if is_address(place))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]

@@ -20,7 +20,6 @@ from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.steps.observe.fleet import Fleet
 
 DAMAGE = (UnreadableMetadataError.code, IncompleteManifestError.code)
-FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "iceberg": "Iceberg", "paimon": "Paimon"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _root_refusal(sign: str, example: str) -> Refusal:
     if sign == "symlink":
         hint = "Remove the link, or move its target into the table with an engine."
         return Refusal("LW-ROOT-005", f"{ROOT_REFUSALS['LW-ROOT-005']}: {example}; nothing under it is touched", hint)
-    name = FORMAT_SIGNS.get(sign, sign.capitalize())
+    name = sign.capitalize()
     return Refusal(
         "LW-ROOT-004",
         f"{ROOT_REFUSALS['LW-ROOT-004']} ({name}: {example}); nothing is touched",

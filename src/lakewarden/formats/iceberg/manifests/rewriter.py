@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from lakewarden.formats.avro import AvroFile
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
-from lakewarden.formats.iceberg.commit.versions import MovedOnError, Version, Versions, read_version
-from lakewarden.formats.iceberg.manifests.files import DATA, AvroFile, live_count, read_list
+from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
+from lakewarden.formats.iceberg.manifests.files import DATA, live_count, read_list
+from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.partitions.bounds import bound
 from lakewarden.formats.iceberg.partitions.drop import commits_in_main
 from lakewarden.formats.iceberg.partitions.specs import Spec, specs_of
@@ -31,14 +33,15 @@ TARGET_BYTES = 8 << 20
 class IcebergManifestRewriter:
     """Manifests of the main branch's current snapshot."""
 
-    def __init__(self, files: Files, versions: Callable[[], Versions]) -> None:
+    def __init__(self, files: Files, known: KnownVersions, versions: Callable[[], Versions]) -> None:
         """`versions` opens the catalog, or raises UnsupportedTableError for a kind that cannot be changed safely."""
         self._files = files
+        self._known = known
         self._versions = versions
 
     def survey(self, state: TableState, policy: ManifestPolicy) -> ManifestSurvey:
         try:
-            document = read_version(self._files, state.metadata_location).document
+            document = self._known.loaded(state.metadata_location).document
             snapshot = current_snapshot(document)
             if snapshot is None:
                 return ManifestSurvey(left="it has no snapshot")
@@ -62,7 +65,7 @@ class IcebergManifestRewriter:
 
     def commit(self, opened: JavaTable, snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
         versions = self._versions()
-        version = read_version(self._files, opened.metadata_location)
+        version = self._known.fresh(opened.metadata_location)
         parent = current_snapshot(version.document)
         if parent is None or snapshot.get("parent-snapshot-id") != parent["snapshot-id"]:
             raise InvariantViolationError(
