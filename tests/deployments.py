@@ -86,7 +86,7 @@ class Deployed:
 
     def pending(self) -> set[Path]:
         """The files that expiry released and nobody has deleted yet."""
-        return {local_path(uri) for page in self.warden._rooms.ledger.pending.iter_uris() for uri in page}
+        return {local_path(uri) for page in self.warden._deployment.ledger.pending.iter_uris() for uri in page}
 
 
 def copied(sections: Mapping[str, Mapping[str, Any]]) -> Sections:

@@ -118,7 +118,7 @@ def test_a_night(night: Night) -> None:
     assert handed.status is RunStatus.DONE
     assert handed.changed["snapshots"] == expired.changed["snapshots"]
 
-    released = {uri.split("/", 3)[3] for page in site.warden._rooms.ledger.pending.iter_uris() for uri in page}
+    released = {uri.split("/", 3)[3] for page in site.warden._deployment.ledger.pending.iter_uris() for uri in page}
     result = site.delete_released()
 
     assert (result.status, result.absent) == (RunStatus.DONE, 0)

@@ -98,7 +98,7 @@ def test_a_day_on_s3_ends_as_a_day_on_disk(places: Places, tmp_path: Path) -> No
         deleted = site.run(DELETION)
         assert (deleted.status, deleted.failed, deleted.absent) == ("done", (), 0)
         assert deleted.deleted.files > 40
-        assert site.warden._rooms.ledger.pending.count() == 0
+        assert site.warden._deployment.ledger.pending.count() == 0
         site.later(-2)
         cleaned = clean(site)
         assert (cleaned.status, cleaned.failed) == ("done", ())

@@ -290,7 +290,7 @@ def test_a_crash_after_the_commit_commits_nothing_twice(
         plan = site.plan(PARTITIONS)
         with monkeypatch.context() as patched:
             # The start of the run is a step, too.
-            crashing(patched, site.warden._rooms.ledger.runs, "step", after=False, on_call=2)
+            crashing(patched, site.warden._deployment.ledger.runs, "step", after=False, on_call=2)
             with pytest.raises(Crash):
                 site.apply(plan)
         assert number(latest(history)) == 7
@@ -321,7 +321,7 @@ def test_a_partition_that_a_writer_reaches_between_two_batches_is_kept_and_named
 
         with monkeypatch.context() as patched:
             patched.setattr(PaimonPartitionExpirer, "drop", drop)
-            crashing(patched, site.warden._rooms.ledger.runs, "finish", after=False, on_call=1)
+            crashing(patched, site.warden._deployment.ledger.runs, "finish", after=False, on_call=1)
             with pytest.raises(Crash):
                 site.apply(plan)
         assert len(made) == 2

@@ -43,7 +43,7 @@ def test_a_table_that_reaches_half_of_what_it_did_or_nothing_at_all(site: Site) 
     plant(site.base / "warehouse/here/t", "data/{}.parquet")
     site.old()
     warden = site.warden()
-    warden._rooms.ledger.reach.record(
+    warden._deployment.ledger.reach.record(
         Reach(f"lake.b.{table.name()[-1]}", str(table.metadata.table_uuid), files, 9, (), datetime.now(UTC))
         for table, files in ((shrunk, 23), (grown, 21))
     )

@@ -65,7 +65,7 @@ def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_al
     warden = site.warden()
     now = datetime.now(UTC)
     pending = PendingFile("run-1", "lake.m.t", f"file://{released}", 64, now)
-    warden._rooms.ledger.pending.add([pending])
+    warden._deployment.ledger.pending.add([pending])
     with warden.heartbeat("lake.m.t", writer="flink-1", prefix=f"file:{written.parent}"):
         fresh = plant(table, "data/{}.parquet", age=timedelta(hours=1))[0]
         seen = site.plan(warden=warden)
@@ -74,8 +74,8 @@ def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_al
         assert seen.orphans() == {written, orphan, other}, "a heartbeat covers what its writer began since"
 
         began_long_ago = now - timedelta(days=60)
-        beat = warden._rooms.ledger.heartbeats.live(now)[0]
-        warden._rooms.ledger.heartbeats.beat(type(beat)(beat.writer, beat.table, beat.prefix, began_long_ago, now, 300))
+        beat = warden._deployment.ledger.heartbeats.live(now)[0]
+        warden._deployment.ledger.heartbeats.beat(type(beat)(beat.writer, beat.table, beat.prefix, began_long_ago, now, 300))
         seen = site.plan(warden=warden)
         assert seen.judged("in_flight") == {written, orphan}
         assert seen.judged("pending") == {released}

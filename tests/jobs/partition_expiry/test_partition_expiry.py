@@ -171,7 +171,7 @@ def test_a_run_that_crashed_behind_its_commit_goes_on_and_makes_none_twice(
     name = f"{LAKE}.t.upgraded"
     partitioned.insert(aged.spark, name, 1000, "CAST(at AS DATE)")
     plan = aged.site.plan(JOB, name)
-    runs = aged.site.warden._rooms.ledger.runs
+    runs = aged.site.warden._deployment.ledger.runs
     step = runs.step
 
     def crash(run_id: str, kind: str, detail: Any) -> None:

@@ -377,7 +377,7 @@ def fill(scene: Scene) -> None:
 
 def interpose(site: Site, kind: str, scenes: Mapping[str, Scene]) -> None:
     """Let each scene's event happen at the moment of its commit, by another client."""
-    versions: Any = site.warden._rooms.expirers["lake"]._versions()  # type: ignore[attr-defined]
+    versions: Any = site.warden._deployment.expirers["lake"]._versions()  # type: ignore[attr-defined]
     owner, name = (versions._catalog, "commit_table") if kind == "rest" else (versions, "_swap")
     real = getattr(owner, name)
 
@@ -438,7 +438,7 @@ def test_files_of_a_ref_that_may_be_lost_stay_known_and_wait(done: Done) -> None
     """Unknown to the ledger they would be orphans; due as soon as others, they would go before anybody noticed."""
     site = done.scenes["quiet"].site
     soon, late = (site.clock.now() + timedelta(days=days) for days in (29, 31))
-    waiting = site.warden._rooms.ledger.pending.tally
+    waiting = site.warden._deployment.ledger.pending.tally
     assert waiting(soon)["lake.db.quiet"][0].files > 0
     for name in {"lost_for_good", "unreachable"} & done.scenes.keys():
         assert waiting(soon)[f"lake.db.{name}"][0].files == 0, name

@@ -49,7 +49,7 @@ class Night:
 
     def left(self, name: str) -> set[int]:
         """What the metadata says that the catalog points at, raw: PyIceberg does not open what it does not know."""
-        [catalog] = self.site.warden._rooms.catalogs
+        [catalog] = self.site.warden._deployment.catalogs
         [where] = [one.metadata_location for one in catalog.pointers() if one.identifier == f"lake.db.{name}"]
         return {int(snapshot["snapshot-id"]) for snapshot in json.loads(local_path(where).read_bytes())["snapshots"]}
 
@@ -105,7 +105,7 @@ def test_a_clock_that_is_behind_makes_no_wait_shorter(night: Night) -> None:
     waiting = night.site.pending()
     assert night.old["quiet"] in waiting
     due = night.site.clock.now() - timedelta(days=6)
-    released = night.site.warden._rooms.ledger.pending.tally(due)
+    released = night.site.warden._deployment.ledger.pending.tally(due)
     assert released["lake.db.quiet"][0].files == 0
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_was_over_is_closed_whenever(tmp_path: Path, monkeypatch: pyt
         count = len(snapshot_ids(table))
         plan = site.plan(EXPIRY)
         with monkeypatch.context() as patched:
-            crashing(patched, site.warden._rooms.ledger.runs, "finish", after=False, on_call=1)
+            crashing(patched, site.warden._deployment.ledger.runs, "finish", after=False, on_call=1)
             with pytest.raises(Crash):
                 site.apply(plan)
         site.close()

@@ -119,5 +119,5 @@ def test_a_run_that_goes_on_still_says_that_a_ref_was_lost(site: Site, monkeypat
     assert [(failed.uri, failed.code) for failed in result.failed] == [("lake.db.a", "LW-APPLY-007")]
     assert (result.status, result.changed) == ("partial", {"snapshots": 2, "refs": 0})
     assert local_path(old[0]) in site.pending()
-    due, _ = site.warden._rooms.ledger.pending.tally(site.clock.now() + timedelta(days=29))["lake.db.a"]
+    due, _ = site.warden._deployment.ledger.pending.tally(site.clock.now() + timedelta(days=29))["lake.db.a"]
     assert due.files == 0

@@ -183,7 +183,7 @@ def test_a_copy_by_the_server_is_proven(buckets: Buckets, how: dict[str, Any], s
         client.complete_multipart_upload(Bucket=buckets.hot, Key="x", UploadId=upload, MultipartUpload=parts)
     else:
         client.put_object(Bucket=buckets.hot, Key="x", Body=data)
-    stores = buckets.site.warden._rooms.stores
+    stores = buckets.site.warden._deployment.stores
     spent: list[int] = []
     copied = copy_verified(stores, f"s3://{buckets.hot}/x", f"s3://{buckets.cold}/y", len(data), spent.append)
     assert copied.size == len(data)

@@ -84,7 +84,7 @@ def test_what_is_whole_is(handed: Handed) -> None:
 def test_a_copy_that_the_ledger_does_not_know_is_not_vouched_for(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cold = handed.site.warden._rooms.ledger.cold
+    cold = handed.site.warden._deployment.ledger.cold
     [snapshot] = cold.find(handed.number)
     known = [file for page in cold.of(snapshot.uuid) for file in page if not file.cold_uri.endswith(".parquet")]
     monkeypatch.setattr(cold, "of", lambda uuid: iter([known]))
@@ -99,7 +99,7 @@ def test_a_digest_of_any_kind_is_compared(handed: Handed, tmp_path: Path, name: 
     path.write_bytes(b"bytes")
     found = hashlib.new(name.rstrip(":") or "sha256", b"bytes")
     digest = name + (base64.b64encode(found.digest()).decode() if name.startswith("sha") else found.hexdigest())
-    stores = handed.site.warden._rooms.stores
+    stores = handed.site.warden._deployment.stores
     assert holds(stores, f"file://{path}", digest)
     path.write_bytes(b"Bytes")
     assert not holds(stores, f"file://{path}", digest)
@@ -107,4 +107,4 @@ def test_a_digest_of_any_kind_is_compared(handed: Handed, tmp_path: Path, name: 
 
 def test_a_digest_that_nobody_can_make_vouches_for_nothing(handed: Handed, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"bytes")
-    assert not holds(handed.site.warden._rooms.stores, f"file://{tmp_path}/file", "crc64nvme:AAAAAAAAAAA=")
+    assert not holds(handed.site.warden._deployment.stores, f"file://{tmp_path}/file", "crc64nvme:AAAAAAAAAAA=")

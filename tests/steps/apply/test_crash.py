@@ -66,7 +66,7 @@ def check_end_state(world: World, quarantine: bool = False) -> None:
     assert detail["open_batches"] == []
     assert run["result"]["absent"] == 0
     assert world.warden.audit_verify() == {"ok": True, "runs": 1, "problems": []}
-    journalled = {file.uri for file, _ in world.warden._rooms.ledger.journal.outcome_rows(run["run_id"])}
+    journalled = {file.uri for file, _ in world.warden._deployment.ledger.journal.outcome_rows(run["run_id"])}
     assert journalled == {f"file://{path}" for path in world.planted()}
 
 
@@ -105,14 +105,14 @@ def crashing(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after: b
 def test_a_crash_at_every_step(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch, place: str, mode: str) -> None:
     world = world_of("sales.orders", orphans=2, batch_size=4, delete_mode=mode)
     plan = hand_plan(world)
-    journal = world.warden._rooms.ledger.journal
+    journal = world.warden._deployment.ledger.journal
     when, _, what = place.partition(" ")
     owner, name, call = {
         "intent": (journal, "intent", 2),
         "delete": (applying, "delete", 2),
         "outcomes": (journal, "outcomes", 2),
         "head": (applying, "write_head", 1),
-        "finish": (world.warden._rooms.ledger.runs, "finish", 1),
+        "finish": (world.warden._deployment.ledger.runs, "finish", 1),
     }[what]
     with monkeypatch.context() as patched:
         crashing(patched, owner, name, after=when == "after", on_call=call)
@@ -184,7 +184,7 @@ def test_a_crashed_run_whose_plan_has_expired_is_settled_and_deletes_no_more(
         crashing(patched, applying, "delete", after=True, on_call=2)
         with pytest.raises(Crash):
             world.apply(plan)
-    clock = type(world.warden._rooms.clock)
+    clock = type(world.warden._deployment.clock)
     now = clock.now
 
     def tomorrow(self: Any) -> datetime:

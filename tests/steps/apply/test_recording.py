@@ -16,7 +16,7 @@ from tests.worlds import hand_plan
 def test_a_crash_leaves_at_most_two_batches_open(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of("sales.orders", orphans=2, batch_size=2)
     plan = hand_plan(world)
-    journal = world.warden._rooms.ledger.journal
+    journal = world.warden._deployment.ledger.journal
     with monkeypatch.context() as patched:
         crashing(patched, journal, "outcomes", after=False, on_call=2)
         with pytest.raises(Crash):
@@ -31,7 +31,7 @@ def test_a_crash_leaves_at_most_two_batches_open(world_of: MakeWorld, monkeypatc
 def test_the_intent_is_there_before_the_delete(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of("sales.orders", orphans=2, batch_size=2)
     plan = hand_plan(world)
-    journal, door = world.warden._rooms.ledger.journal, applying.delete
+    journal, door = world.warden._deployment.ledger.journal, applying.delete
 
     def delete(permit: Any, stores: Any, files: Any, *rest: Any, **more: Any) -> Any:
         announced = {file.uri for batch in journal.open_batches(permit.run_id) for file in batch.files}
@@ -50,7 +50,7 @@ def test_a_run_whose_last_outcome_was_not_written_is_not_closed(
     plan = hand_plan(world)
     for path in sorted(world.planted())[:20]:
         path.unlink()
-    journal = world.warden._rooms.ledger.journal
+    journal = world.warden._deployment.ledger.journal
 
     def failing(*given: Any, **more: Any) -> None:
         raise StateError("the disk is full")

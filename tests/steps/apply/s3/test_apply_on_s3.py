@@ -153,7 +153,7 @@ def test_quarantine_restore_and_purge_in_a_bucket(
     assert left(bucket, world) == world.planted_uris
 
     second = world.apply(hand_plan(world, world.planted_uris))
-    clock = type(world.warden._rooms.clock)
+    clock = type(world.warden._deployment.clock)
     now = clock.now
 
     def in_eight_days(self: object) -> datetime:
