@@ -47,19 +47,6 @@ class PartitionStrategy(StrEnum):
     UPDATE_TIME = "update-time"
 
 
-@dataclass(frozen=True, slots=True)
-class SafetyFloors:
-    """The margins that configuration cannot go below, each for one hazard."""
-
-    # A job that writes files now and commits them hours later must not lose them in between.
-    grace: timedelta = timedelta(hours=24)
-    # A query that was planned on a snapshot just before it expired still opens that snapshot's files.
-    visibility: timedelta = timedelta(hours=1)
-
-
-FLOORS = SafetyFloors()
-
-
 class Provenance(NamedTuple):
     """A value in effect, and the place that set it."""
 

@@ -75,7 +75,9 @@ def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_al
 
         began_long_ago = now - timedelta(days=60)
         beat = warden._deployment.ledger.heartbeats.live(now)[0]
-        warden._deployment.ledger.heartbeats.beat(type(beat)(beat.writer, beat.table, beat.prefix, began_long_ago, now, 300))
+        warden._deployment.ledger.heartbeats.beat(
+            type(beat)(beat.writer, beat.table, beat.prefix, began_long_ago, now, 300)
+        )
         seen = site.plan(warden=warden)
         assert seen.judged("in_flight") == {written, orphan}
         assert seen.judged("pending") == {released}

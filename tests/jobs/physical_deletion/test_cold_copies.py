@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.jobs.physical_deletion import plan as deletion
+from lakewarden.jobs.physical_deletion.cold_copies import ColdCopies
 from lakewarden.ledger.archives import Archive
 from lakewarden.ledger.cold import ColdFile, ColdSnapshot
 from lakewarden.ledger.pending import PendingFile
@@ -18,7 +19,6 @@ from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Verdict
-from lakewarden.steps.apply.cold_copies import ColdCopies
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.observe.fleet import load_fleet
 from tests.lakes import local_path

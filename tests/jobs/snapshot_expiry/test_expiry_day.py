@@ -14,8 +14,7 @@ from pyiceberg.table import Table
 
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.run import RunResult
-from lakewarden.steps.apply import apply as applying
-from lakewarden.steps.apply import tables as table_run
+from lakewarden.steps.apply import ending, removal
 from tests.formats.paimon.test_expiry_crashes import Crash, crashing
 from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_pen import BY_PART, SCHEMA, arrow
@@ -208,13 +207,13 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "archived": (deployment.stores, "put"),
         "metadata": (deployment.stores, "create"),
         "swap": (deployment.expirers["lake"]._versions(), "_swap"),  # type: ignore[attr-defined]
-        "head": (table_run, "write_head"),
+        "head": (ending, "write_head"),
         "finish": (deployment.ledger.runs, "finish"),
         "intent": (deployment.ledger.journal, "intent"),
-        "delete": (applying, "delete"),
+        "delete": (removal, "delete"),
         "strike": (deployment.ledger.pending, "strike"),
         "outcomes": (deployment.ledger.journal, "outcomes"),
-        "last head": (applying, "write_head"),
+        "last head": (ending, "write_head"),
     }[name]
 
 

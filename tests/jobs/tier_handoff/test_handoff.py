@@ -17,7 +17,7 @@ import pytest
 
 from lakewarden.jobs.tier_handoff import aged_files
 from lakewarden.jobs.tier_handoff import run as handing
-from lakewarden.model.errors import NotFoundError, RestoreError, UsageError
+from lakewarden.model.errors import NotFoundError, RestoreError, StoreUnavailableError, UsageError
 from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.run import RunStatus
 from lakewarden.model.tiers import HandoffPolicy
@@ -337,12 +337,16 @@ def test_a_copy_with_other_bytes_does_not_count(site: Site, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(disk, "put_stream", damaged)
-        result = site.apply(seen)
-    assert result.status is RunStatus.FAILED
-    assert "does not count" in result.failed[0].message
+        with pytest.raises(StoreUnavailableError, match="does not count"):
+            site.apply(seen)
+    assert [run["status"] for run in site.warden.runs()] == ["stopped"]
     cold = site.warden._deployment.ledger.cold
     assert not cold.copied(row["uri"] for row in seen.rows)
     assert cold.find(ids[0]) == []
+    # Nothing in the cold place is overwritten: somebody has to look at the damaged files, and to take them away.
+    for path in files_below(site.base / "cold"):
+        path.unlink()
+    assert site.apply(seen).status is RunStatus.DONE
 
 
 def test_the_budget_slows_the_copies(tmp_path: Path) -> None:
