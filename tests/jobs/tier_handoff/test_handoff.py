@@ -36,6 +36,7 @@ from tests.jobs.tier_handoff.aged import (
     shown,
 )
 from tests.lakes import append, local_path
+from tests.policies import handoff_policy
 
 
 @pytest.fixture
@@ -451,7 +452,7 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path) -> None:
 
 def test_a_live_file_never_goes_to_an_archive() -> None:
     for name, archives in (("GLACIER", True), ("DEEP_ARCHIVE", True), ("glacier", True), ("GLACIER_IR", False)):
-        policy = HandoffPolicy(storage_class=name)
+        policy = handoff_policy(storage_class=name)
         assert policy.archives is archives
         assert policy.class_for(live=False) == name
         assert policy.class_for(live=True) == (None if archives else name)
