@@ -55,10 +55,6 @@ class Cold:
             for chunk in chunks(files, CHUNK):
                 put(connection, cold_files, [asdict(file) for file in chunk])
 
-    def copied(self, uris: Iterable[str]) -> frozenset[str]:
-        """Those of these files that have a verified copy."""
-        return frozenset(file.uri for file in self.copies(uris))
-
     def copies(self, uris: Iterable[str]) -> Iterator[ColdFile]:
         """Every verified copy of these files: one may lie in several cold places."""
         for chunk in chunks(uris, CHUNK):

@@ -81,7 +81,7 @@ def test_the_ledger_knows_every_copy(site: Site) -> None:
     seen, _ = hand_over(site)
     cold = site.warden._deployment.ledger.cold
     uris = [row["uri"] for row in seen.rows]
-    assert cold.copied([*uris, "file:///never"]) == frozenset(uris)
+    assert {copy.uri for copy in cold.copies([*uris, "file:///never"])} == set(uris)
     assert [s.snapshot_id for s in cold.snapshots(str(table.metadata.table_uuid))] == sorted(ids[:2])
     assert cold.find(ids[0])[0].table_name == "lake.sales.orders"
     assert cold.find(7) == []
@@ -342,7 +342,7 @@ def test_a_copy_with_other_bytes_does_not_count(site: Site, monkeypatch: pytest.
             site.apply(seen)
     assert [run["status"] for run in site.warden.runs()] == ["stopped"]
     cold = site.warden._deployment.ledger.cold
-    assert not cold.copied(row["uri"] for row in seen.rows)
+    assert not list(cold.copies(row["uri"] for row in seen.rows))
     assert cold.find(ids[0]) == []
     # Nothing in the cold place is overwritten: somebody has to look at the damaged files, and to take them away.
     for path in files_below(site.base / "cold"):

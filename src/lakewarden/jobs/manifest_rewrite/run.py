@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.errors import CommitConflictError, PlanOutdatedError
 from lakewarden.model.plan import TablePlan
@@ -84,7 +86,8 @@ class Run(TableRun):
         rewriter = self.deployment.manifest_rewriters[catalog_of(table.identifier)]
         commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
         properties = {**lineage(self.deployment, self.plan, self.run_id), "lakewarden.commit": commit}
-        for attempt in range(1, TRIES + 1):
+
+        def rewrite() -> Mapping[str, Any]:
             self.check_may_go_on()
             all_held(leases)
             opened = rewriter.open(pointer, table.uuid)
@@ -95,13 +98,10 @@ class Run(TableRun):
                 return {}
             # Rewriting may have taken a while: a worker that was given up meanwhile must not commit.
             all_held(leases)
-            try:
-                return rewriter.commit(opened, snapshot)
-            except CommitConflictError:
-                if attempt == TRIES:
-                    raise
-                self.log.info("rewriting again", table=table.identifier, spec=spec, attempt=attempt)
-        raise AssertionError("unreachable")
+            return rewriter.commit(opened, snapshot)
+
+        overtaken = retry_if_exception_type(CommitConflictError)
+        return Retrying(retry=overtaken, stop=stop_after_attempt(TRIES), reraise=True)(rewrite)
 
 
 def _specs(table: TablePlan) -> Iterator[int]:

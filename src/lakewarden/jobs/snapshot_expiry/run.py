@@ -21,6 +21,7 @@ from lakewarden.jobs.snapshot_expiry.table_steps import TableSteps
 from lakewarden.model.errors import (
     DoubtfulCommitError,
     LakewardenError,
+    LeaseLostError,
     LostRefError,
     PlanOutdatedError,
     TableMovedError,
@@ -39,7 +40,7 @@ from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.files import of_tables, rows_of
 
 TABLES_AT_ONCE = 8
-BEGUN, EXPIRED = "begun", "expired"
+BEGUN, LEFT, EXPIRED = "begun", "left", "expired"
 
 
 class Run(TableRun):
@@ -48,7 +49,7 @@ class Run(TableRun):
     def __init__(self, claim: Claim) -> None:
         super().__init__(claim)
         self._turn = threading.Lock()
-        self._begun = {step["table"] for step in self.steps(BEGUN)}
+        self._begun = self._begun_before()
         self._expired: dict[str, dict[str, int]] = {step["table"]: step["changes"] for step in self.steps(EXPIRED)}
         self._held = [FailedFile(**step["failure"]) for step in self.steps(EXPIRED) if "failure" in step]
 
@@ -154,9 +155,30 @@ class Run(TableRun):
         except LakewardenError as error:
             # Where the metadata could not even be archived, the commit was never tried.
             untouched = steps is None or not steps.changing.is_set() or isinstance(error, TableMovedError)
-            # On record first: a table whose released files were taken back must not be expired by this run any more.
-            if self.failed(name, error) and untouched and name not in self._begun:
+            # On record first, that the table failed or was left: a process that goes on with this run must not expire a
+            # table whose released files were taken back, unless it enters them again.
+            if not self.failed(name, error) and untouched and steps is not None:
+                self.deployment.ledger.runs.step(self.run_id, LEFT, {"table": name})
+            if untouched and name not in self._begun and self._is_ours():
                 self._take_back(name)
+
+    def _begun_before(self) -> set[str]:
+        """The tables that a process before this one began and did not leave untouched."""
+        found: set[str] = set()
+        for step in self.deployment.ledger.runs.steps(self.run_id):
+            if step.name == BEGUN:
+                found.add(step.detail["table"])
+            elif step.name == LEFT:
+                found.discard(step.detail["table"])
+        return found
+
+    def _is_ours(self) -> bool:
+        """Whether no other process can be at work on this run: it would have released the same files again."""
+        try:
+            self.lease.check()
+        except LeaseLostError:
+            return False
+        return True
 
     def _take_back(self, name: str) -> None:
         """Strike out what was released of a table, if it is certain that nobody let it go. Else it waits, which is
