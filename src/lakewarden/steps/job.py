@@ -10,9 +10,12 @@ from lakewarden.model.policy import Job
 from lakewarden.steps.section import JobSection
 
 if TYPE_CHECKING:
-    from lakewarden.ledger.lease import Lease
+    from collections.abc import Callable, Sequence
+
     from lakewarden.model.ports import Progress
-    from lakewarden.model.run import PlanResult, RunResult
+    from lakewarden.model.run import PlanResult
+    from lakewarden.steps.apply.claim import Claim
+    from lakewarden.steps.apply.ending import Work
     from lakewarden.steps.deployment import Deployment
     from lakewarden.steps.plan.document import Request
 
@@ -35,23 +38,17 @@ class Planner(Protocol):
     def __call__(self, deployment: Deployment, request: Request, progress: Progress) -> PlanResult: ...
 
 
-class Run(Protocol):
-    """One run of one plan."""
-
-    def run(self) -> RunResult: ...
-
-
 class Runner(Protocol):
-    """Who applies the plans of a job that deletes no listed file."""
+    """Who applies the plans of a job."""
 
-    def __call__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> Run: ...
+    def prepare(self, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Work]:
+        """Read what is needed of the plan before it is claimed, and say how its run is begun then."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job. Its package is named as its section, with `plan.plan` in it and, if it deletes no listed file, `run.Run`.
+    """One job. Its package is named as its section, with `plan.plan` and `run.Run` in it.
 
     `changes` are the kinds of things that its plans count, the job's own first; `deletes` says whether its plans list
     files to delete; `does` is a line for people who do not know the job.

@@ -13,7 +13,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from lakewarden.formats.iceberg import open_format
 from lakewarden.model.errors import SparkFailedError
-from lakewarden.model.manifests import ManifestLine, ManifestPolicy, Range, survey_of
+from lakewarden.model.manifests import ManifestLine, Range, survey_of
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import manifests as rewriting
@@ -23,6 +23,7 @@ from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_belo
 from tests.support.buckets import Bucket
 from tests.support.deployments import Seen
 from tests.support.lakes import write_table
+from tests.support.policies import manifest_policy
 from tests.support.rest import Serve
 from tests.support.spark import add_sqlite_catalog
 from tests.support.storage import Seaweed
@@ -300,7 +301,7 @@ def line(lower: int, upper: int, size: int = 100, spec: int = 0) -> ManifestLine
 
 
 def test_what_a_query_opens() -> None:
-    policy = ManifestPolicy(min_manifests=2, min_gain=0.3)
+    policy = manifest_policy(min_manifests=2, min_gain=0.3)
     # Ten manifests that each span everything, small enough for one.
     found = survey_of([line(0, 9)] * 10, 8000, policy).whole
     assert (found.opened, found.opened_after, found.manifests_after) == (10, 1, 1)
@@ -315,6 +316,6 @@ def test_what_a_query_opens() -> None:
 
 
 def test_only_specs_that_gain_are_rewritten() -> None:
-    policy = ManifestPolicy(min_manifests=2, min_gain=0.1)
+    policy = manifest_policy(min_manifests=2, min_gain=0.1)
     lines = [*[line(0, 9)] * 10, *(line(day, day, spec=1) for day in range(5))]
     assert [one.spec for one in survey_of(lines, 8000, policy).specs] == [0]

@@ -25,10 +25,11 @@ from lakewarden.formats.iceberg.partitions.choice import expirable_partitions
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError
 from lakewarden.model.partitions import Drop, PartitionExpirer, PartitionFiles, partition_key
-from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
+from lakewarden.model.policy import PartitionStrategy
 from lakewarden.model.table import Pointer
 from lakewarden.storage.stores import Stores
 from tests.jobs.snapshot_expiry.expiry_site import rows_at
+from tests.support.policies import partition_policy
 from tests.support.rest import Serve
 
 DAYS = [date(2024, 1, day) for day in (1, 2, 3)]
@@ -225,7 +226,7 @@ def judge(spec: Spec, values: list[Any], newest: int | None = None, **policy: An
     """Whether a partition goes under a policy of 24 hours, and why."""
     row = PartitionFiles(partition_key(spec.number, values), 1, newest)
     found = expirable_partitions(
-        {spec.number: spec}, PartitionPolicy(expiration=timedelta(hours=24), **policy), [row], NOW
+        {spec.number: spec}, partition_policy(expiration=timedelta(hours=24), **policy), [row], NOW
     )
     lines = [*found.expired, *found.kept]
     return bool(found.expired), lines[0].reason
@@ -307,7 +308,7 @@ def test_by_the_last_time_that_a_file_was_added() -> None:
 def test_the_limit_takes_the_oldest_first() -> None:
     field = spec(("d", "day", "timestamp"))
     rows = [PartitionFiles(partition_key(0, [DAY - age]), 1, None) for age in (5, 9, 7)]
-    policy = PartitionPolicy(expiration=timedelta(hours=24), max_partitions=2, batch_size=1)
+    policy = partition_policy(expiration=timedelta(hours=24), max_partitions=2, batch_size=1)
     found = expirable_partitions({0: field}, policy, rows, NOW)
     assert [[line.label for line in batch] for batch in found.batches] == [["d=2024-01-22"], ["d=2024-01-24"]]
     assert [line.reason for line in found.kept] == ["limit of 2 at a time"]

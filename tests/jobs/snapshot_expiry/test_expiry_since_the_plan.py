@@ -123,10 +123,13 @@ def test_a_plan_that_expired_while_its_run_lay_open_is_not_gone_on_with(
         site.close()
         site.later(25)
 
-        result = site.apply(plan)
+        with pytest.raises(PlanExpiredError):
+            site.apply(plan)
 
-        assert (result.status, result.changed) == (RunStatus.FAILED, {"snapshots": 0})
-        assert [(failed.uri, failed.code) for failed in result.failed] == [("lake.db.a", "LW-PLAN-003")]
+        [run] = site.warden.runs()
+        assert (run["status"], run["result"]["changed"]) == (RunStatus.FAILED, {"snapshots": 0})
+        failed = [(failure["uri"], failure["code"]) for failure in run["result"]["failed"]]
+        assert failed == [("lake.db.a", "LW-PLAN-003")]
         table = table.refresh()
         assert (snapshot_ids(table), rows_at(table)) == (before, rows)
         with pytest.raises(PlanExpiredError):

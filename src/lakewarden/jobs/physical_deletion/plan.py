@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewarden.jobs.physical_deletion.cold_copies import ColdCopies, ColdTable
+from lakewarden.jobs.physical_deletion.cold_recheck import COLD_PLACES
 from lakewarden.jobs.physical_deletion.needed import Released, needed_again
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
@@ -27,8 +29,6 @@ from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.steps.apply.cold_copies import ColdCopies, ColdTable
-from lakewarden.steps.apply.cold_recheck import COLD_PLACES
 from lakewarden.steps.compare.findings import Findings, damaged_since, refusals_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now

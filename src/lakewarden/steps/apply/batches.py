@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.model.errors import PlanError
 from lakewarden.model.files import BatchFiles
+from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import PlanResult
 from lakewarden.pipeline import columns as c
 from lakewarden.steps.plan.files import of_tables, rows_of
@@ -62,9 +64,11 @@ def orphans_of(stores: Stores, result: PlanResult, tables: Collection[str]) -> p
 def _prefixes(result: PlanResult, rows: pa.Table) -> Iterator[tuple[int, str]]:
     """Each root's prefix, found by a file that lies in it."""
     firsts = rows.select([c.ROOT, "uri"]).group_by([c.ROOT]).aggregate([("uri", "min")])
-    roots = [root.prefix for root in result.plan.roots]
+    roots = Prefixes(root.prefix for root in result.plan.roots)
     for row in firsts.to_pylist():
-        yield row[c.ROOT], next(prefix for prefix in roots if row["uri_min"].startswith(prefix))
+        if (prefix := roots.of(row["uri_min"])) is None:
+            raise PlanError(f"{row['uri_min']} lies under no root of plan {result.plan.plan_id}; nothing was done")
+        yield row[c.ROOT], prefix
 
 
 def _files(rows: pa.Table) -> BatchFiles:

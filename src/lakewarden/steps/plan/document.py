@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.roots import Root, home_of
@@ -18,7 +19,6 @@ from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, selected
 
-PLAN_LIFETIME = timedelta(hours=24)
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
 P = TypeVar("P")
 
@@ -143,7 +143,7 @@ def draw_up(
     document = Plan(
         job=job,
         created_at=now,
-        expires_at=now + PLAN_LIFETIME,
+        expires_at=now + MARGINS.plan_lifetime,
         cutoff=cutoff or now,
         actor=request.actor,
         tables=tuple(tables),

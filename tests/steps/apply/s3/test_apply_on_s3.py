@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from lakewarden.model.errors import MissingStoreError, NothingAppliedError
-from lakewarden.steps.apply import apply as applying
+from lakewarden.steps.apply import removal
 from tests.steps.apply.s3.conftest import S3World
 from tests.steps.apply.test_crash import Crash, crashing
 from tests.support.buckets import Bucket
@@ -92,7 +92,7 @@ def test_what_a_crash_left_hidden_is_recorded_as_hidden(
     world = s3_world(state_in_bucket=False)
     plan = hand_plan(world, world.planted_uris)
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=True)
+        crashing(patched, removal, "delete", after=True)
         with pytest.raises(Crash):
             world.apply(plan)
     assert left(bucket, world) == []

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakewarden.jobs.physical_deletion.cold_copies import THREADS, ColdCopies, ColdTable, prefix_of, why_closed
 from lakewarden.ledger.database import Ledger
 from lakewarden.model.errors import ColdCopyLostError
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan
 from lakewarden.model.ports import FileOutcome
 from lakewarden.model.verdict import Outcome
-from lakewarden.steps.apply.cold_copies import THREADS, ColdCopies, ColdTable, prefix_of, why_closed
 from lakewarden.storage.stores import Stores
 
 COLD_PLACES = "cold_places"
