@@ -92,10 +92,6 @@ class Shelf:
 class Library(Deployed):
     """A deployment over shelves."""
 
-    def catalog_lines(self) -> Iterator[str]:
-        yield from ("[catalogs.lib]", 'format = "tests.formats.third"')
-        yield f'properties = {{ directory = "file://{self.base}/shelves/" }}'
-
     def shelf(self, name: str) -> Shelf:
         return Shelf(self.base / "shelves" / name)
 
@@ -107,7 +103,8 @@ def library(tmp_path: Path) -> Iterator[Library]:
         "snapshot_expiry": {"retain_hours": 24},
         "physical_deletion": {"visibility_delay_hours": 24},
     }
-    with Library(tmp_path, sections=sections) as made:
+    catalogs = {"lib": {"directory": f"file://{tmp_path}/shelves/"}}
+    with Library(tmp_path, catalogs, format="tests.formats.third", sections=sections) as made:
         now = datetime.now(UTC)
         for name in ("a", "b"):
             shelf = made.shelf(name)

@@ -219,7 +219,7 @@ def store_away(lake: Lake, patch: pytest.MonkeyPatch, job: str) -> None:
 
 def catalog_away(lake: Lake, patch: pytest.MonkeyPatch, job: str) -> None:
     """From the beginning: not every job asks the catalog later."""
-    [catalog] = lake.site.warden._deployment.catalogs
+    [catalog] = lake.site.warden._deployment.formats.values()
 
     def silent(_: Any) -> Any:
         raise CatalogUnavailableError("away")
