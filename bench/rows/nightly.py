@@ -17,7 +17,7 @@ from bench.ours import Deployment, first_plan, plan
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.ports import Shard
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.frames import local
+from lakewarden.pipeline.read.frames import local
 from lakewarden.pipeline.read.listing import list_shards, shards_table
 from lakewarden.storage.stores import Stores
 

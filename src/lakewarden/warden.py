@@ -109,8 +109,10 @@ class Warden:
         from lakewarden.steps.apply import apply as applying
 
         result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
-        job = job_named(result.plan.job)
-        return applying.apply(self._deployment, result, actor or self.actor(), override_brakes, progress or _quiet, job)
+        runner = job_named(result.plan.job).runner
+        return applying.apply(
+            self._deployment, result, actor or self.actor(), override_brakes, progress or _quiet, runner
+        )
 
     def run(
         self,

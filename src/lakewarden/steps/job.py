@@ -10,12 +10,9 @@ from lakewarden.model.policy import Job
 from lakewarden.steps.section import JobSection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lakewarden.model.ports import Progress
     from lakewarden.model.run import PlanResult
-    from lakewarden.steps.apply.claim import Claim
-    from lakewarden.steps.apply.ending import Work
+    from lakewarden.steps.apply.apply import Runner
     from lakewarden.steps.deployment import Deployment
     from lakewarden.steps.plan.document import Request
 
@@ -36,14 +33,6 @@ class Planner(Protocol):
     """Observe and decide: the document of one plan."""
 
     def __call__(self, deployment: Deployment, request: Request, progress: Progress) -> PlanResult: ...
-
-
-class Runner(Protocol):
-    """Who applies the plans of a job."""
-
-    def prepare(self, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Work]:
-        """Read what is needed of the plan before it is claimed, and say how its run is begun then."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

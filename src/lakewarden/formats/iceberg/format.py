@@ -10,10 +10,10 @@ from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.commit.open import VersionsOf
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
 from lakewarden.formats.iceberg.manifests.reader import IcebergReader
-from lakewarden.formats.iceberg.manifests.rewriter import IcebergManifestRewriter
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.partitions.expirer import IcebergPartitionExpirer
 from lakewarden.formats.iceberg.relocation.relocator import IcebergRelocator
+from lakewarden.formats.iceberg.rewrite.rewriter import IcebergManifestRewriter
 from lakewarden.model.format import Format, Vend
 from lakewarden.model.ports import Files
 from lakewarden.model.table import Pointer, TableState

@@ -19,9 +19,10 @@ from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import Times, by_table
 from lakewarden.pipeline.read.to_read import ToRead
-from lakewarden.steps.compare.compare import in_spark, read_task
+from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.deployment import Deployment, required
+from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.steps.plan.document import (
     Request,

@@ -36,8 +36,9 @@ from lakewarden.pipeline.compare.aged import (
 from lakewarden.pipeline.read.manifests import note_refusal, read_lists, read_manifests
 from lakewarden.pipeline.read.names import KIND_CODES
 from lakewarden.pipeline.read.to_read import table_of
-from lakewarden.steps.compare.compare import read_task, spark_failure
+from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.in_spark import spark_failure
 from lakewarden.steps.observe.fleet import Fleet
 
 if TYPE_CHECKING:

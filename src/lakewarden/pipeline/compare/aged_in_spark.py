@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.compare.aged import AGED, FACTS, LookTask, Relations, look
-from lakewarden.pipeline.compare.frames import local
+from lakewarden.pipeline.read.frames import local
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 
 

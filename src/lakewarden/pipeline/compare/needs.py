@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from lakewarden.model.errors import Refusal
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.frames import dealt, local
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.read.cache import (
     ENTRIES,
@@ -34,12 +33,12 @@ from lakewarden.pipeline.read.cache import (
     known_files,
     pack,
 )
+from lakewarden.pipeline.read.frames import dealt, local
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, note_refusal, once, read_lists
+from lakewarden.pipeline.read.manifests import FEW_LISTS, NOTE, ReadTask, note_refusal, once, read_lists
 from lakewarden.pipeline.read.places import BY_NAME_ROOT, NO_ROOT, Places
 
-# Up to so many lists the driver is done before a Spark stage has begun.
-FEW_LISTS = 6_000
+# Up to so many manifests the driver is done before a Spark stage has begun.
 FEW_MANIFESTS = 64
 
 # One row per manifest that was proven whole, per note, and per file that a task left in the cache.

@@ -29,6 +29,8 @@ from lakewarden.pipeline.read.avro.decode import decode_files, warm_up
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column
 from lakewarden.storage.stores import Stores
 
+# Up to so many lists the driver is done before a Spark stage has begun.
+FEW_LISTS = 6_000
 FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10

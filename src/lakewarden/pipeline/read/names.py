@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakewarden.model.uri import BLOB_HOST, DETOURS, DFS_HOST, SCHEME_CLASSES
 from lakewarden.model.verdict import Kind
 
+METADATA_JSON = r"\.metadata\.json(\.gz)?$"
 KINDS = tuple(Kind)
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 # Added to the code of a file that only states need which are no longer current: it is kept, and may be gone. The smaller

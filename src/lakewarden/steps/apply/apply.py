@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult, RunResult
-from lakewarden.steps.apply.claim import check_plan, claimed, lifted_at_start
-from lakewarden.steps.apply.ending import run_to_its_end
+from lakewarden.steps.apply.claim import Claim, check_plan, claimed, lifted_at_start
+from lakewarden.steps.apply.ending import Work, run_to_its_end
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.job import JobSpec
+
+
+class Runner(Protocol):
+    """Who applies the plans of a job."""
+
+    def prepare(self, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Work]:
+        """Read what is needed of the plan before it is claimed, and say how its run is begun then."""
+        ...
 
 
 def apply(
@@ -20,12 +28,12 @@ def apply(
     actor: Actor,
     overrides: Sequence[str],
     progress: Progress,
-    job: JobSpec,
+    runner: Runner,
 ) -> RunResult:
-    """Do what a plan of this job says, once."""
+    """Do what a plan says, once, through its job's runner."""
     check_plan(deployment, result.plan, overrides)
     lifted = lifted_at_start(deployment, result.plan, overrides)
     # Before the plan is claimed: one whose files were edited is not used up by that.
-    begin = job.runner.prepare(deployment, result, lifted)
+    begin = runner.prepare(deployment, result, lifted)
     with claimed(deployment, result, actor, lifted, progress) as claim:
         return run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim))

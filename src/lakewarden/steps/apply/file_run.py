@@ -26,7 +26,7 @@ from lakewarden.model.ports import FileOutcome
 from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
-from lakewarden.steps.apply.batches import batches_of, orphans_of
+from lakewarden.steps.apply.batches import batches_of
 from lakewarden.steps.apply.claim import Claim, allowed_tables
 from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases
 from lakewarden.steps.apply.in_flight import without_writers
@@ -37,6 +37,7 @@ from lakewarden.steps.apply.removal import Removal
 from lakewarden.steps.apply.revalidate import Revalidation
 from lakewarden.steps.apply.trash import purge_old, trash_of
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.plan.files import orphans_of
 from lakewarden.storage.quarantine import restore
 
 CHECKS_A_BATCH = 3

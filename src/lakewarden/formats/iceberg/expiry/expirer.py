@@ -15,9 +15,10 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from lakewarden.formats.iceberg.commit.next_document import without
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
-from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, refs_of, retention
+from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, retention
 from lakewarden.formats.iceberg.metadata.document import snapshots_of, table_state
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
+from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy

@@ -13,7 +13,6 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from lakewarden.formats.paimon.expiry.holders import changelog_holders, holders
 from lakewarden.formats.paimon.expiry.retention import (
     Retention,
     consumers_guard_changelogs_only,
@@ -21,6 +20,7 @@ from lakewarden.formats.paimon.expiry.retention import (
     expirable,
     expirable_changelogs,
 )
+from lakewarden.formats.paimon.metadata.holders import changelog_holders, holders
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import list_metadata
 from lakewarden.formats.paimon.metadata.table import MAIN, Branch, PaimonTable, Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from uuid import UUID, uuid5
 
-from lakewarden.formats.paimon.expiry.holders import holders
+from lakewarden.formats.paimon.metadata.holders import holders
 from lakewarden.formats.paimon.metadata.support import check_readable, check_supported, data_directory, external_paths
 from lakewarden.formats.paimon.metadata.table import MAIN, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError
