@@ -23,14 +23,13 @@ from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.in_spark import in_spark
-from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet
 from lakewarden.steps.plan.document import (
     Request,
-    chosen_of,
-    committable,
     draw_up,
     planned_root,
-    policies_of,
+    table_plan,
+    to_change,
 )
 
 STAGES = 4
@@ -44,10 +43,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     session = deployment.warm_spark()
 
     progress("load tables", 0, STAGES)
-    fleet = load_fleet(deployment, now)
-    policies, fleet = policies_of(deployment, fleet, request, Job.PARTITION_EXPIRY, PartitionPolicy.of)
-    fleet = committable(deployment, fleet)
-    chosen = chosen_of(fleet, request)
+    fleet, policies, chosen = to_change(deployment, request, Job.PARTITION_EXPIRY, PartitionPolicy.of, now)
     asked = dict(_asked(deployment, fleet, policies, chosen))
 
     progress("count", 1, STAGES)
@@ -136,15 +132,11 @@ def _tables(
             continue
         mine = found.get(number, PartitionExpiration(inactive="its partitions do not age"))
         reasons = [*refusals[state.identifier], *([mine.refusal] if mine.refusal else [])]
-        yield TablePlan(
-            identifier=state.identifier,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            refusal=reasons[0] if reasons else None,
+        yield table_plan(
+            state,
+            policies[state.identifier].as_values(),
+            reasons[0] if reasons else None,
             changes={} if reasons else {"partitions": len(mine.expired)},
-            policy=policies[state.identifier].as_values(),
             detail={} if reasons else _detail(mine, partitions.get(number, [])),
         )
 

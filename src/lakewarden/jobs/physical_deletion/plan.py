@@ -34,7 +34,15 @@ from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
 from lakewarden.steps.observe.state_age import check_not_restored
-from lakewarden.steps.plan.document import Request, chosen_of, draw_up, planned_root, policies_of, without_strangers
+from lakewarden.steps.plan.document import (
+    Request,
+    chosen_of,
+    draw_up,
+    planned_root,
+    policies_of,
+    table_plan,
+    without_strangers,
+)
 
 STAGES = 4
 WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
@@ -230,15 +238,7 @@ def _tables(
         verdicts[Verdict.TOO_NEW] = due.waiting.get(name, Tally()) + uncopied
         released = verdicts.get(Verdict.PENDING, Tally())
         kinds = findings.kinds.get(number, {})
-        table = TablePlan(
-            identifier=name,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            policy=policies[name].as_values(),
-            detail=_detail(name, due),
-        )
+        table = table_plan(state, policies[name].as_values(), detail=_detail(name, due))
         if planned:
             table = replace(
                 table,

@@ -14,10 +14,11 @@ from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TableP
 from lakewarden.model.policy import Job
 from lakewarden.model.roots import Root, home_of
 from lakewarden.model.run import PlanResult
+from lakewarden.model.table import TableState
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
-from lakewarden.steps.observe.fleet import Fleet, selected
+from lakewarden.steps.observe.fleet import Fleet, load_fleet, selected
 
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
 P = TypeVar("P")
@@ -85,6 +86,15 @@ def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
     return replace(fleet, states=states, roots=tuple(store_now(deployment, fleet.roots)))
 
 
+def to_change(
+    deployment: Deployment, request: Request, job: Job, policy: Callable[[Mapping[str, Any]], P], now: datetime
+) -> tuple[Fleet, dict[str, P], frozenset[str]]:
+    """What a job that commits to tables begins with: the fleet, each table's policy, and the tables that may be changed."""
+    policies, fleet = policies_of(deployment, load_fleet(deployment, now), request, job, policy)
+    fleet = committable(deployment, fleet)
+    return fleet, policies, chosen_of(fleet, request)
+
+
 def without_strangers(deployment: Deployment, fleet: Fleet) -> Fleet:
     """The fleet, less the roots in which the newest plan that listed found another table, or another history of one.
 
@@ -120,6 +130,20 @@ def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
     """A root all of whose tables are refused is not swept; beside others, the table's own rows are left out."""
     reasons = [refused[name] for name in root.tables if name in refused]
     return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
+
+
+def table_plan(state: TableState, policy: Mapping[str, Any], refusal: Refusal | None = None, **more: Any) -> TablePlan:
+    """A table's part of a plan: what it is now, by which values, and whatever the job decided of it."""
+    return TablePlan(
+        identifier=state.identifier,
+        uuid=state.uuid,
+        format=state.format,
+        metadata_location=state.metadata_location,
+        refs=state.refs,
+        refusal=refusal,
+        policy=policy,
+        **more,
+    )
 
 
 def planned_root(root: Root, fleet: Fleet, findings: Findings) -> PlannedRoot:
