@@ -39,7 +39,7 @@ soak: .venv/.installed .venv/.jars ## run the long tests
 bench: .venv/.installed .venv/.jars ## measure against Iceberg's own procedure
 	@$(WITH_JAVA) $(BIN)/python -m bench $(ARGS)
 
-lint: .venv/.installed ## style, types and the arrows between the rooms
+lint: .venv/.installed ## style, types and the arrows between the packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict src
