@@ -15,10 +15,9 @@ from lakewarden.formats.iceberg import open_format
 from lakewarden.formats.iceberg.catalog import connection
 from lakewarden.formats.iceberg.metadata import known
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
-from lakewarden.model.manifests import ManifestPolicy
-from lakewarden.model.policy import ExpiryPolicy, PartitionPolicy
 from lakewarden.storage.stores import Stores
 from tests.formats.iceberg.documents import document
+from tests.support.policies import expiry_policy, manifest_policy, partition_policy
 
 NOW = datetime.now(UTC)
 
@@ -62,11 +61,11 @@ def test_every_part_asks_one_connection(tmp_path: Path, monkeypatch: pytest.Monk
     assert not opened[1:]
     state = iceberg.load(pointer, NOW)
     assert iceberg.expirer is not None
-    assert iceberg.expirer.survey(state, ExpiryPolicy(), NOW).refusal is None
+    assert iceberg.expirer.survey(state, expiry_policy(), NOW).refusal is None
     assert iceberg.partition_expirer is not None
-    assert iceberg.partition_expirer.latest(state, PartitionPolicy(expiration=timedelta(days=1))) is not None
+    assert iceberg.partition_expirer.latest(state, partition_policy(expiration=timedelta(days=1))) is not None
     assert iceberg.manifest_rewriter is not None
-    assert iceberg.manifest_rewriter.survey(state, ManifestPolicy()).refusal is None
+    assert iceberg.manifest_rewriter.survey(state, manifest_policy()).refusal is None
     assert iceberg.relocator is not None
     assert iceberg.relocator.new_location("lake.db.other")
     assert not opened[1:]

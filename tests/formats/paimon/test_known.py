@@ -14,11 +14,11 @@ from lakewarden.formats.paimon import open_format
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.model.errors import UnreadableMetadataError
 from lakewarden.model.format import Format
-from lakewarden.model.policy import ExpiryPolicy, PartitionPolicy
 from lakewarden.model.ports import Directory, Stat
 from lakewarden.model.table import TableState
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon.tables import Lake, LakeTable
+from tests.support.policies import expiry_policy, partition_policy
 
 NOW = datetime.now(UTC)
 
@@ -86,15 +86,15 @@ def test_a_plan_opens_the_files_of_a_table_once(paimon: Format, files: Counted) 
     state = load(paimon)
     # One schema, two snapshots, one hint; listed by the pointer, and again behind the reading.
     assert files.since() == {"opened": 4, "listed": 2 + 2 * 6}
-    assert paimon.expirer.survey(state, ExpiryPolicy(), NOW).refusal is None
-    assert paimon.partition_expirer.latest(state, PartitionPolicy()) is not None
-    assert paimon.partition_expirer.survey(state, PartitionPolicy(), [], NOW).refusal is None
+    assert paimon.expirer.survey(state, expiry_policy(), NOW).refusal is None
+    assert paimon.partition_expirer.latest(state, partition_policy()) is not None
+    assert paimon.partition_expirer.survey(state, partition_policy(), [], NOW).refusal is None
     assert files.since() == {}, "a survey asks the stores for nothing"
 
 
 def test_at_apply_each_look_is_one_fresh_listing(paimon: Format, files: Counted, table: LakeTable) -> None:
     assert paimon.expirer is not None
-    detail = paimon.expirer.survey(load(paimon), ExpiryPolicy(), NOW).detail
+    detail = paimon.expirer.survey(load(paimon), expiry_policy(), NOW).detail
     (pointer,) = paimon.pointers()
     files.since()
     assert paimon.expirer.outdated(pointer, detail, resumed=False) is None

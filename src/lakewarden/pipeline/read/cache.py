@@ -23,10 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lakewarden.model.errors import LakewardenError
 from lakewarden.model.kept_file import KeptFile
+from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.hashing import Hashes, repeated_hashes
 from lakewarden.pipeline.read.manifests import ReadTask, read_entries
+from lakewarden.storage.copying import sizes_at
 from lakewarden.storage.stores import Stores
 
 ENTRIES, KEYS, LISTS = "entries", "keys", "lists"
@@ -236,7 +239,8 @@ def known_entries(
             places = {key: place for place, key in enumerate(_keys(rows)) if key in asked and key not in found}
             mine = rows.take(pa.array(list(places.values()), pa.int64())).to_pylist()
             found |= {key: Entries.of(row) for key, row in zip(places, mine, strict=True)}
-    return found
+    whole = still_there(stores, {key.path: key.length for key in found})
+    return {key: entries for key, entries in found.items() if key.path in whole}
 
 
 def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[ManifestKey, KeptFile]:
@@ -250,7 +254,26 @@ def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[Manife
             continue
         if (rows := read_kept(cache.stores, file)) is not None:
             found |= {key: beside for key in _keys(rows) if key in asked}
-    return found
+    whole = still_there(cache.stores, {key.path: key.length for key in found})
+    return {key: file for key, file in found.items() if key.path in whole}
+
+
+def still_there(stores: Stores, lengths: Mapping[str, int | None]) -> frozenset[str]:
+    """Those of these files that are where they were, as long as they were where that is known.
+
+    The cache knows what a manifest said. That the manifest is lost or cut by now is for its table to be refused for, so
+    such a manifest is read, and not found whole.
+    """
+    paths = [canonical(path) for path in lengths]
+    try:
+        sizes = sizes_at(stores, paths)
+    except LakewardenError:
+        return frozenset()  # every one of them is opened, and what cannot be refuses its own table
+    return frozenset(
+        path
+        for (path, length), size in zip(lengths.items(), sizes, strict=True)
+        if size is not None and length in (None, size)
+    )
 
 
 def _keys(rows: pa.Table) -> list[ManifestKey]:
