@@ -239,8 +239,13 @@ def known_entries(
     return found
 
 
-def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[ManifestKey, KeptFile]:
-    """By manifest, the file of KEY_ROWS that has its names, where it is as long as it was when they were proven."""
+def known_files(
+    cache: CacheFiles, wanted: Iterable[ManifestKey], *, whole: bool = False
+) -> dict[ManifestKey, KeptFile]:
+    """By manifest, the file of KEY_ROWS that has its names, where it is as long as it was when they were proven.
+
+    `whole`: and has the same bytes, which only whoever takes few names has the time to see.
+    """
     asked = {key for key in wanted if key.length is not None}
     names = {id_of(file): file for file in cache.of(KEYS)}
     found: dict[ManifestKey, KeptFile] = {}
@@ -249,7 +254,9 @@ def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[Manife
         if beside is None or (there := cache.stores.head(beside.uri)) is None or there.size != beside.bytes:
             continue
         if (rows := read_kept(cache.stores, file)) is not None:
-            found |= {key: beside for key in _keys(rows) if key in asked}
+            mine = {key: beside for key in _keys(rows) if key in asked}
+            if mine and (not whole or read_kept(cache.stores, beside) is not None):
+                found |= mine
     return found
 
 
