@@ -64,6 +64,19 @@ def test_a_cache_file_with_other_bytes_is_not_used(site: Site) -> None:
     assert told(site.plan(HANDOFF)) == told(first)
 
 
+def test_a_manifest_that_was_cut_after_it_was_proven_refuses_the_table(site: Site) -> None:
+    """Cut between two blocks it looks healthy, and its copy would lack the files of the rest."""
+    table = made(site.catalog())
+    age_out(site, table, ids_of(table)[:2])
+    site.plan(HANDOFF)
+    manifest = local_path(table.current_snapshot().manifests(table.io)[-1].manifest_path)  # type: ignore[union-attr]
+    manifest.write_bytes(manifest.read_bytes()[:-1])
+    known = site.plan(HANDOFF)
+    forget_manifests(site)
+    assert "bytes where its list says" in known.message("sales.orders")
+    assert known.plan.tables[0].refusal == site.plan(HANDOFF).plan.tables[0].refusal
+
+
 def test_a_look_that_is_repeated_leaves_no_row_of_the_first(site: Site) -> None:
     table = made(site.catalog())
     ids = ids_of(table)
@@ -79,7 +92,7 @@ def test_a_look_that_is_repeated_leaves_no_row_of_the_first(site: Site) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("damage", ["nothing", "manifest", "live manifest", "list", "shared data"])
+@pytest.mark.parametrize("damage", ["nothing", "manifest", "live manifest", "list", "shared data", "cut"])
 def test_both_ways_give_the_same_plan(site: Site, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     """Two tables, one of which added files of the other; a tag keeps one snapshot of the first alive."""
     catalog = site.catalog()
@@ -104,6 +117,9 @@ def test_both_ways_give_the_same_plan(site: Site, monkeypatch: pytest.MonkeyPatc
     if damage in gone:
         local_path(gone[damage]).unlink()
     monkeypatch.setattr("lakewarden.model.tiers.HandoffPolicy.archives", True)
+    if damage == "cut":
+        site.plan(HANDOFF)
+        local_path(manifests[ids[2]]).write_bytes(b"")
     few = told(site.plan(HANDOFF))
     assert {row["verdict"] for row in few[0]} == (set() if damage == "shared data" else {"live", "pending"})
     refusal, detail = few[1][0][1], few[1][0][-1]
@@ -112,5 +128,6 @@ def test_both_ways_give_the_same_plan(site: Site, monkeypatch: pytest.MonkeyPatc
     assert {line["snapshot_id"] for line in detail.get("keep", ())} == lost.get(damage, set())
     for module, limit in ((needs, "FEW_LISTS"), (needs, "FEW_MANIFESTS"), (aged_files, "FEW_ENTRIES")):
         monkeypatch.setattr(module, limit, 0)
-    forget_manifests(site)
+    if damage != "cut":
+        forget_manifests(site)
     assert told(site.plan(HANDOFF)) == few

@@ -13,7 +13,13 @@ import pyarrow.compute as pc
 from lakewarden.jobs.tier_handoff.aged_out import AgedOut
 from lakewarden.jobs.tier_handoff.cold_place import address_taken, taken
 from lakewarden.jobs.tier_handoff.look import LISTS, LOOKED, LookTask, look
-from lakewarden.model.errors import LakewardenError, Refusal, UnreadableMetadataError, UnsupportedTableError
+from lakewarden.model.errors import (
+    IncompleteManifestError,
+    LakewardenError,
+    Refusal,
+    UnreadableMetadataError,
+    UnsupportedTableError,
+)
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.model.plan import PartFile, Tally, add_tallies
 from lakewarden.model.table import Hold, Holder, ReachedFile
@@ -194,12 +200,17 @@ def _refused(told: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[int, Refus
     orc = "is a delete file in ORC, and the addresses in it cannot be moved"
     found: list[tuple[int, LakewardenError]] = [
         *((row[c.TABLE], UnsupportedTableError(f"{row[c.KEY]} {orc}")) for row in told["unmovable"]),
+        *((row[c.TABLE], IncompleteManifestError(_cut(row))) for row in told["cut"]),
         *((row[c.TABLE], address_taken(row[c.KEY], row["target"], row["holder"])) for row in told["taken"]),
     ]
     return {
         number: Refusal(error.code, f"{error.message}; nothing of this table is touched", error.hint)
         for number, error in found
     }
+
+
+def _cut(row: Mapping[str, Any]) -> str:
+    return f"{row[c.KEY]} has {row[c.SIZE]} bytes where its list says {row['length']}"
 
 
 def _counted(told: Mapping[str, Sequence[Mapping[str, Any]]], refusals: Mapping[int, Refusal]) -> AgedFiles:

@@ -27,6 +27,8 @@ KNOWN = pa.schema([(c.TABLE, pa.int32()), ("files", pa.int64())])
 LOST = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string())])
 # Files whose cold address holds the copy of another one, which snapshots that were handed over need there.
 TAKEN = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string()), ("target", pa.string()), ("holder", pa.string())])
+# Manifests that are not as long as their lists say.
+CUT = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string()), (c.SIZE, pa.int64()), ("length", pa.int64())])
 # Delete files in a format in which the addresses of data files cannot be changed.
 UNMOVABLE = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string())])
 LISTS = {
@@ -34,6 +36,7 @@ LISTS = {
     "known": KNOWN,
     "lost": LOST,
     "taken": TAKEN,
+    "cut": CUT,
     "unmovable": UNMOVABLE,
     "parts": PARTS,
 }
@@ -82,6 +85,7 @@ def _looked(task: LookTask, rows: Sequence[Row]) -> dict[str, Iterable[Row]]:
         "known": [{c.TABLE: row[c.TABLE], "files": 1} for row in known],
         "lost": _lost(row for row, stat in here if stat is None),
         "taken": _taken(task, wanted),
+        "cut": [{**row, c.SIZE: stat.size} for row, stat in here if stat and row["length"] not in (None, stat.size)],
         "unmovable": [row for row in wanted if _unmovable(row)],
         "parts": _written(task, planned),
     }
@@ -137,6 +141,7 @@ def _unmovable(row: Row) -> bool:
 
 def _taken(task: LookTask, rows: Sequence[Row]) -> Iterator[Row]:
     for row in rows:
-        target = task.target(row)
-        if (holder := task.taken.get(row[c.TABLE], {}).get(canonical(target))) is not None:
-            yield {**row, "target": target, "holder": holder}
+        if others := task.taken.get(row[c.TABLE]):
+            target = task.target(row)
+            if (holder := others.get(canonical(target))) is not None:
+                yield {**row, "target": target, "holder": holder}

@@ -46,13 +46,14 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
     return union([part.withColumn(c.MARK, F.col("given")).select(*c.MARKS.names) for part in (stays, certain)])
 
 
-def released(marked: DataFrame, copies: pa.Table, *, in_doubt: bool) -> DataFrame:
-    """RELEASED (see `released.py`) of MARKS and COPIES."""
+def released(marked: DataFrame, copies: pa.Table, lengths: pa.Table, *, in_doubt: bool) -> DataFrame:
+    """RELEASED (see `released.py`) of MARKS, COPIES and the lengths of manifests."""
     before = marked.where(F.col(c.MARK) == c.MARK_RELEASED).withColumn(c.KIND, F.col(c.KIND) % SOFT)
     files = before.groupBy(c.TABLE, c.KEY).agg(F.min(c.KIND).alias(c.KIND))
     live = marked.where(F.col(c.MARK) == c.MARK_LIVE).select(c.KEY).distinct().withColumn("live", F.lit(True))
     files = files.join(live, c.KEY, "left").withColumn("live", F.coalesce(F.col("live"), F.lit(in_doubt)))
-    return files.join(local(marked.sparkSession, copies), [c.TABLE, c.KEY], "left")
+    files = files.join(local(marked.sparkSession, copies), [c.TABLE, c.KEY], "left")
+    return files.join(F.broadcast(local(marked.sparkSession, lengths)), c.KEY, "left")
 
 
 def manifests_naming(spark: SparkSession, names: NamesKept, keys: Sequence[str], stores: Stores) -> list[str]:

@@ -14,6 +14,8 @@ from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.pipeline.read.to_read import table_of
 
+LENGTHS = pa.schema([(c.KEY, pa.string()), ("length", pa.int64())])
+
 
 def manifests_once(named: Named, names: NamesKept) -> pa.Table:
     """Opened manifests by holder, once for all those of a table that need all of them: holder, path, softness, and `kept`,
@@ -40,6 +42,12 @@ def certain_marks(named: Named) -> pa.Table:
         for row in rows.group_by([HOLDER, "path", c.HOME]).aggregate([("soft", "min")]).to_pylist()
     ]
     return pa.concat_tables([named.holders.to_read.named, table_of(themselves, c.MARKS)])
+
+
+def manifest_lengths(named: Named) -> pa.Table:
+    """What each manifest is compared by, and its length as its list says it."""
+    lengths = {match_key(key.path, key.home): key.length for key in named.keys}
+    return table_of(list(lengths.items()), LENGTHS)
 
 
 def marks_here(named: Named, names: NamesKept, rows: pa.Table) -> pa.Table:

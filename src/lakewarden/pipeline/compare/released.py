@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.marks import marks_here
+from lakewarden.pipeline.compare.marks import manifest_lengths, marks_here
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.read.cache import KEY_ROWS
 from lakewarden.pipeline.read.inventory import read_parquet
@@ -19,9 +19,17 @@ from lakewarden.storage.stores import Stores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# One row per file and table: whether a holder of the live side needs the file too, how large its recorded copy is.
+# One row per file and table: whether a holder of the live side needs the file too, how large its recorded copy is, and
+# how long a manifest was when it was proven whole. One that is known from the cache may have been cut since.
 RELEASED = pa.schema(
-    [(c.TABLE, pa.int32()), (c.KEY, pa.string()), (c.KIND, pa.int32()), ("live", pa.bool_()), ("copy", pa.int64())]
+    [
+        (c.TABLE, pa.int32()),
+        (c.KEY, pa.string()),
+        (c.KIND, pa.int32()),
+        ("live", pa.bool_()),
+        ("copy", pa.int64()),
+        ("length", pa.int64()),
+    ]
 )
 COPIES = pa.schema([(c.TABLE, pa.int32()), (c.KEY, pa.string()), ("copy", pa.int64())])
 
@@ -48,8 +56,8 @@ class InSpark:
         from lakewarden.pipeline.compare import by_join
 
         marked = by_join.marks(self._spark, self._named, self._names, self._stores)
-        found = by_join.released(marked, copies, in_doubt=in_doubt).select(*RELEASED.names)
-        return found.mapInArrow(step, c.ddl(schema)).toArrow().cast(schema)
+        found = by_join.released(marked, copies, manifest_lengths(self._named), in_doubt=in_doubt)
+        return found.select(*RELEASED.names).mapInArrow(step, c.ddl(schema)).toArrow().cast(schema)
 
     def manifests_naming(self, keys: Sequence[str]) -> list[str]:
         from lakewarden.pipeline.compare import by_join
@@ -74,8 +82,9 @@ class Here:
         live = marks.filter(pc.equal(marks[c.MARK], c.MARK_LIVE))[c.KEY]
         files = before.group_by([c.TABLE, c.KEY]).aggregate([(c.KIND, "min")]).rename_columns(RELEASED.names[:3])
         files = files.append_column("live", pc.or_(pc.is_in(files[c.KEY], live), in_doubt))
-        files = files.join(copies, [c.TABLE, c.KEY]).select(RELEASED.names).cast(RELEASED).combine_chunks()
-        return pa.Table.from_batches(step(files.to_batches()), schema=schema)
+        files = files.join(copies, [c.TABLE, c.KEY]).join(manifest_lengths(self._named), c.KEY)
+        rows = files.select(RELEASED.names).cast(RELEASED).combine_chunks()
+        return pa.Table.from_batches(step(rows.to_batches()), schema=schema)
 
     def manifests_naming(self, keys: Sequence[str]) -> list[str]:
         found = self._rows.filter(pc.is_in(self._rows[c.KEY], pa.array(keys, pa.string())))["path"]
