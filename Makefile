@@ -4,9 +4,14 @@ BIN := .venv/bin
 UV := .tools/bin/uv
 PYTEST := $(BIN)/python -m pytest
 TESTS ?= tests
+WORKERS ?= 2
 ARGS ?=
+# The tests of one file run in one process, which starts one Spark session for all its files.
+BESIDE := -n $(WORKERS) --dist loadfile --durations 40
+# Without compiled modules every process of the tests would compile some thousands first.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test soak bench lint format lock clean
+.PHONY: help setup demo check test soak bench lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -20,9 +25,12 @@ WITH_JAVA = $(shell test -x .venv/java/bin/java && echo 'JAVA_HOME="$(CURDIR)/.v
 demo: .venv/.installed ## build a small lake, find its orphans, delete them, and check every table
 	@$(WITH_JAVA) $(BIN)/python -m demo $(ARGS)
 
+check: .venv/.installed ## run the tests that need no Spark, Java or server: two minutes at most
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m alone $(TESTS) $(ARGS)
+
 test: .venv/.installed .venv/.jars ## run the tests (ARGS="-k name" to narrow)
 	@tools/postgres.sh
-	@$(WITH_JAVA) $(PYTEST) $(TESTS) $(ARGS)
+	@$(WITH_JAVA) $(PYTEST) $(BESIDE) $(TESTS) $(ARGS)
 
 soak: .venv/.installed .venv/.jars ## run the long tests
 	@tools/postgres.sh
@@ -31,7 +39,7 @@ soak: .venv/.installed .venv/.jars ## run the long tests
 bench: .venv/.installed .venv/.jars ## measure against Iceberg's own procedure
 	@$(WITH_JAVA) $(BIN)/python -m bench $(ARGS)
 
-lint: .venv/.installed ## style, types and the arrows between the rooms
+lint: .venv/.installed ## style, types and the arrows between the packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict src
@@ -68,7 +76,7 @@ clean: ## remove what make made
 	@$(BIN)/python -m lakewarden.pipeline.spark.class_archive >.venv/class-archive.log 2>&1 || cat .venv/class-archive.log
 	@touch $@
 
-.venv/.jars: .venv/.installed tests/fixtures_spark.py tests/servers_rest.py
-	@echo "setting up: the jars that the tests' Spark session and REST catalog load"
+.venv/.jars: .venv/.installed tests/support/spark.py tests/support/rest.py tests/support/nessie.py
+	@echo "setting up: the jars that the tests' Spark session and catalog servers load"
 	@$(BIN)/python -m tools.jars >.venv/jars.log 2>&1 || { cat .venv/jars.log; exit 1; }
 	@touch $@

@@ -49,6 +49,8 @@ SHAPES = {
     "million": Shape(tables=1, snapshots=50, files=20_000, partitions=200, orphans=50_000),
     "fleet100": Shape(tables=100, snapshots=5, files=20, partitions=10, orphans=15),
     "fleet1000": Shape(tables=1_000, snapshots=5, files=20, partitions=10, orphans=15),
+    "tables2500": Shape(tables=2_500, snapshots=1, files=2, partitions=1, orphans=1),
+    "tables10000": Shape(tables=10_000, snapshots=1, files=2, partitions=1, orphans=1),
     "s3-one": Shape(tables=1, snapshots=50, files=1_900, partitions=200, orphans=5_000),
     "s3-fleet100": Shape(tables=100, snapshots=5, files=20, partitions=10, orphans=15),
     "deletes": Shape(tables=1, snapshots=2, files=20, partitions=20, orphans=0),

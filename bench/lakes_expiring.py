@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.lakes import put_local, tiny_parquet
-from tests.fixtures_spark import add_sqlite_catalog
+from tests.support.spark import add_sqlite_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from bench.lakes import Lake
 from bench.measure import Sample, Stopwatch
 from bench.spark_jobs import job_seconds, newest_job
+from lakewarden.model.actor import Actor
 from lakewarden.model.clock import Clock
 from lakewarden.model.run import PlanResult
 from lakewarden.warden import Warden
@@ -101,14 +102,19 @@ class Deployment:
 
 
 def plan(
-    deployment: Deployment, warden: Warden, uuids: Sequence[str] = (), job: str = "orphans"
+    deployment: Deployment,
+    warden: Warden,
+    uuids: Sequence[str] = (),
+    job: str = "orphans",
+    actor: Actor | None = None,
+    select: Sequence[str] = (),
 ) -> tuple[Sample, PlanResult]:
     """One plan over the whole lake, timed by stage."""
     out = str(deployment.base / f"plan-{uuid.uuid4().hex[:8]}")
     spark = SparkSession.builder.getOrCreate()
     newest = newest_job(spark)
     watch = Stopwatch()
-    result = warden.plan(job, out=out, unsafe_short_grace=uuids, progress=watch)
+    result = warden.plan(job, select=select, out=out, actor=actor, unsafe_short_grace=uuids, progress=watch)
     sample = watch.sample()
     for number, took in enumerate(job_seconds(spark, newest), 1):
         sample.stages[f"(Spark job {number})"] = took

@@ -15,7 +15,7 @@ from bench.measure import Sample
 from bench.s3 import Server
 from bench.spark_jobs import RETAINED, job_seconds, newest_job
 from lakewarden.pipeline.spark.session import spark_session
-from tests.fixtures_spark import CARRIED_BY_SPARK, JARS, add_sqlite_catalog
+from tests.support.spark import CARRIED_BY_SPARK, JARS, add_sqlite_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

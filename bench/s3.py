@@ -13,8 +13,8 @@ import obstore
 from obstore.store import S3Store
 
 from bench.lakes import SHAPES, Lake, build, shrunk
-from tests.fixtures_spark import REGION
-from tests.servers import s3_client, start_seaweed
+from tests.support.seaweed import s3_client, start_seaweed
+from tests.support.spark import REGION
 
 WRITERS = 32
 

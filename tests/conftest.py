@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.fixtures_spark", "tests.fixtures_storage", "tests.fixtures_worlds"]
+pytest_plugins = [
+    "pytester",
+    "tests.support.needs",
+    "tests.support.spark",
+    "tests.support.storage",
+    "tests.support.buckets",
+    "tests.support.postgres",
+    "tests.support.rest",
+    "tests.support.worlds",
+]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bench.bench import Bench
 from bench.measure import Row
-from bench.rows import buckets, cold, deletes, expiry, local, memory, paimon, startup
+from bench.rows import buckets, cold, deletes, expiry, local, memory, nightly, paimon, startup
 
 # In the order in which they are measured; `BY_NAME_ONLY` takes too long for every run.
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
@@ -14,7 +14,8 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "one": local.one,
     "fleet100": local.fleet100,
     "fleet1000": local.fleet1000,
-    "second": local.second,
+    "scheduled": nightly.scheduled,
+    "unchanged": nightly.unchanged,
     "s3-one": buckets.one,
     "s3-fleet100": buckets.fleet100,
     "expiry-fleet100": expiry.fleet100,
@@ -27,5 +28,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "cold": cold.cold,
     "memory": memory.memory,
     "million": local.million,
+    "tables": nightly.tables,
+    "roots": nightly.roots,
 }
-BY_NAME_ONLY = ("million",)
+BY_NAME_ONLY = ("million", "tables", "roots")

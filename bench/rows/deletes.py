@@ -16,9 +16,9 @@ from bench.lakes import Lake, Put, data_names, local_lake, put_local, tiny_parqu
 from bench.measure import Figures, Row, Sample, load, timed
 from bench.ours import Deployment, plan, uuids_of
 from bench.s3 import Server
-from lakewarden.steps.apply import apply as applying
+from lakewarden.steps.apply import removal
 from lakewarden.storage.stores import Stores
-from tests.fixtures_spark import REGION
+from tests.support.spark import REGION
 
 Tagged = Callable[[dict[str, str]], None]
 
@@ -114,12 +114,12 @@ def _apply(deployment: Deployment, count: int) -> Sample:
     _, result = plan(deployment, warden, uuids_of(deployment.lake))
     inside = [0.0]
     # `delete` as the apply job imported it: the one door.
-    door = vars(applying)["delete"]
-    vars(applying)["delete"] = _counted(door, inside)
+    door = vars(removal)["delete"]
+    vars(removal)["delete"] = _counted(door, inside)
     try:
         took = timed(lambda: _check(warden.apply(result).deleted.files, count))
     finally:
-        vars(applying)["delete"] = door
+        vars(removal)["delete"] = door
         warden.close()
     stages = {"delete": inside[0], "validate, journal, record": took.seconds - inside[0]}
     return Sample(took.seconds, stages)

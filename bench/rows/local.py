@@ -1,4 +1,4 @@
-"""Tables on local disk, warm: one large table, fleets of small ones, and a fleet that has not changed."""
+"""Tables on local disk, warm: one large table, and fleets of small ones."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import random
 from bench.bench import Bench
 from bench.lakes import Lake, local_lake
 from bench.measure import Figures, Row, Sample, load
-from bench.ours import Deployment, first_plan, plan, uuids_of
+from bench.ours import first_plan, uuids_of
 from bench.peer import Peer
 
 SAMPLE = 30
 
 
 def one(bench: Bench) -> list[Row]:
-    return [_large(bench, "one")]
+    return [_large(bench, "one", 10)]
 
 
 def million(bench: Bench) -> list[Row]:
-    return [_large(bench, "million")]
+    return [_large(bench, "million", 5)]
 
 
 def fleet100(bench: Bench) -> list[Row]:
@@ -36,31 +36,13 @@ def fleet1000(bench: Bench) -> list[Row]:
     return [versus(bench, "fleet1000", work, Peer.over(bench.spark, lake), 40, sample=SAMPLE)]
 
 
-def second(bench: Bench) -> list[Row]:
-    """Our own second run over an unchanged fleet, with every manifest remembered, against the first."""
-    lake = local_lake(bench.scratch, "fleet1000", bench.shrink)
-    assert bench.spark  # the session of both, with the same memory
-    began, firsts, seconds = load(), [], []
-    first_plan(lake, bench.scratch)
-    for _ in range(bench.repeat):
-        deployment = Deployment.fresh(lake, bench.scratch)
-        warden = deployment.open()
-        firsts.append(plan(deployment, warden)[0])
-        seconds.append(plan(deployment, warden)[0])
-        warden.close()
-        deployment.discard()
-    ours, peer = Figures.of(seconds), Figures.of(firsts)
-    work = f"second run, {lake.shape.tables} unchanged tables, against our first"
-    return [Row("second", work, ours, peer, peer.value / ours.value, 5, (began, load()))]
-
-
-def _large(bench: Bench, kind: str) -> Row:
+def _large(bench: Bench, kind: str, target: float) -> Row:
     lake = local_lake(bench.scratch, kind, bench.shrink)
     shape = lake.shape
     work = (
         f"one table, {shape.data_files:,} files, {shape.partitions} partitions, {shape.snapshots} snapshots, local disk"
     )
-    return versus(bench, kind, work, Peer.over(bench.spark, lake), 4)
+    return versus(bench, kind, work, Peer.over(bench.spark, lake), target)
 
 
 def versus(

@@ -11,7 +11,8 @@ from bench.lifecycle import expired
 from bench.measure import Figures, Row, Sample, load
 from bench.ours import first_plan
 
-TARGET = 3
+ORPHANS = {"one": 4, "fleet100": 6}
+EXPIRY = {"one": 1, "fleet100": 5}
 
 
 def orphans_one(bench: Bench) -> list[Row]:
@@ -45,7 +46,8 @@ def _orphans(bench: Bench, kind: str) -> Row:
             theirs.append(took)
             ours.append(mine)
     note = "other: Paimon 1.4.2 LocalOrphanFilesClean(dry run), table by table"
-    return _row(f"paimon-orphans-{kind}", f"Paimon orphans: {_described(lake)}", ours, theirs, began, note)
+    work = f"Paimon orphans: {_described(lake)}"
+    return _row(f"paimon-orphans-{kind}", work, ours, theirs, ORPHANS[kind], began, note)
 
 
 def _expiry(bench: Bench, kind: str) -> Row:
@@ -74,7 +76,7 @@ def _expiry(bench: Bench, kind: str) -> Row:
         "which deletes at once, table by table"
     )
     work = f"Paimon expiry of {gone:,} snapshots, {lake.shape.released:,} data files: {_described(lake)}"
-    return _row(f"paimon-expiry-{kind}", work, ours, theirs, began, note)
+    return _row(f"paimon-expiry-{kind}", work, ours, theirs, EXPIRY[kind], began, note)
 
 
 def _described(lake: PaimonLake) -> str:
@@ -84,6 +86,6 @@ def _described(lake: PaimonLake) -> str:
     return f"one table, {shape.data_files:,} files, {shape.partitions} partitions, {shape.snapshots} snapshots"
 
 
-def _row(name: str, work: str, ours: list[Sample], theirs: list[Sample], began: float, note: str) -> Row:
+def _row(name: str, work: str, ours: list[Sample], theirs: list[Sample], target: float, began: float, note: str) -> Row:
     mine, other = Figures.of(ours), Figures.of(theirs)
-    return Row(name, work, mine, other, other.value / mine.value, TARGET, (began, load()), note=note)
+    return Row(name, work, mine, other, other.value / mine.value, target, (began, load()), note=note)

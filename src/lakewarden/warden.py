@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, UnsafeGraceError
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
+    from lakewarden.ledger.progress import CleanupProgress
     from lakewarden.ledger.runs import Run
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
@@ -107,8 +109,10 @@ class Warden:
         from lakewarden.steps.apply import apply as applying
 
         result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
-        job = job_named(result.plan.job)
-        return applying.apply(self._deployment, result, actor or self.actor(), override_brakes, progress or _quiet, job)
+        runner = job_named(result.plan.job).runner
+        return applying.apply(
+            self._deployment, result, actor or self.actor(), override_brakes, progress or _quiet, runner
+        )
 
     def run(
         self,
@@ -135,6 +139,8 @@ class Warden:
 
     def _planned(self, result: PlanResult, status: RunStatus, actor: Actor) -> RunResult:
         """A run that ended with its plan, recorded like any other."""
+        from lakewarden.steps.apply.ending import close_run
+
         run_id = self._deployment.new_id()
         kept = {n: t["files"] for n, t in result.plan.totals()["verdicts"].items() if n != result.plan.changing}
         outcome = RunResult(
@@ -147,8 +153,7 @@ class Warden:
         )
         self._deployment.ledger.runs.start(run_id, result.plan.job, None, actor)
         self._deployment.ledger.runs.step(run_id, "planned", {"plan": result.plan.plan_id, "path": result.path})
-        self._deployment.ledger.runs.finish(run_id, status, outcome.as_json())
-        return outcome
+        return close_run(self._deployment, outcome)
 
     def load_plan(self, plan_dir: str) -> PlanResult:
         from lakewarden.steps.plan.files import load_plan
@@ -168,7 +173,7 @@ class Warden:
         return diff(self._parts.stores, self.load_plan(plan_a), self.load_plan(plan_b))
 
     def runs(self, limit: int = 20) -> list[dict[str, Any]]:
-        return [_run_json(self._standing(run)) for run in self._parts.ledger.runs.list(limit)]
+        return [_run_json(self._as_shown(run)) for run in self._parts.ledger.runs.list(limit)]
 
     def run_detail(self, run_id: str) -> dict[str, Any]:
         run = self._parts.ledger.runs.get(run_id)
@@ -179,15 +184,22 @@ class Warden:
         ]
         outcomes = {name: asdict(tally) for name, tally in self._parts.ledger.journal.done(run_id).items()}
         open_batches = [batch.batch_no for batch in self._parts.ledger.journal.open_batches(run_id)]
-        return {**_run_json(self._standing(run)), "steps": steps, "outcomes": outcomes, "open_batches": open_batches}
+        reached = self._parts.ledger.progress.get(run_id)
+        return {
+            **_run_json(self._as_shown(run)),
+            "steps": steps,
+            "outcomes": outcomes,
+            "open_batches": open_batches,
+            "progress": _progress_json(reached) if reached else None,
+        }
 
-    def _standing(self, run: Run) -> Run:
-        """The run with its status as it is by now. Only one that seems to be at work needs a look at the stores."""
+    def _as_shown(self, run: Run) -> Run:
+        """The run with its status as it is by now. Only a run that seems to be at work needs a look at the stores."""
         if run.finished_at is not None:
             return run
-        from lakewarden.ledger.run_status import standing
+        from lakewarden.ledger.run_status import as_shown
 
-        return standing(run, self._deployment.leases, self._deployment.clock.now())
+        return as_shown(run, self._deployment.leases, self._deployment.clock.now())
 
     def restore(self, run_id: str, actor: Actor | None = None) -> RunResult:
         from lakewarden.steps.apply.restore import restore_run
@@ -277,7 +289,12 @@ class Warden:
         ]
 
     def heartbeat(
-        self, table: str, *, writer: str | None = None, prefix: str | None = None, ttl_seconds: int = 300
+        self,
+        table: str,
+        *,
+        writer: str | None = None,
+        prefix: str | None = None,
+        ttl_seconds: int = MARGINS.heartbeat_seconds,
     ) -> AbstractContextManager[None]:
         """While open, files that this writer began under the table (or `prefix`) count as in flight."""
         from lakewarden.reports.tables import find_table
@@ -304,6 +321,19 @@ def _run_json(run: Any) -> dict[str, Any]:
         "started_at": run.started_at.isoformat(),
         "finished_at": run.finished_at.isoformat() if run.finished_at else None,
         "result": run.result,
+    }
+
+
+def _progress_json(reached: CleanupProgress) -> dict[str, Any]:
+    """How far a run is with its files, since when, and where."""
+    return {
+        "root": reached.scope,
+        "processed": reached.processed,
+        "of": reached.total_candidates,
+        "deleted": reached.deleted,
+        "failed": reached.failed,
+        "since": reached.started_at.isoformat(),
+        "at": reached.last_checkpoint_at.isoformat(),
     }
 
 

@@ -6,18 +6,17 @@ import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
-from lakewarden.model.errors import ConfigError
-from lakewarden.model.ports import Catalog, Reader
 from lakewarden.model.uri import FileUri
 from lakewarden.settings import Settings, load_settings
 from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
+    from lakewarden.model.format import Format
     from lakewarden.pipeline.spark.session import SparkSession
     from lakewarden.steps.deployment import Deployment
     from lakewarden.storage.stores import Stores
@@ -57,12 +56,7 @@ class Wiring:
         state = FileUri.parse(self._settings.state.location).as_prefix()
         worker = self._settings.worker.id
         return Deployment(
-            catalogs=tuple(self._catalogs()),
-            readers=readers({section.format for section in self._settings.catalogs.values()}),
-            expirers=self._of_formats("expirer"),
-            partition_expirers=self._of_formats("partition_expirer"),
-            manifest_rewriters=self._of_formats("manifest_rewriter"),
-            relocators=self._of_formats("relocator"),
+            formats=self._formats(),
             stores=self.stores,
             ledger=self.ledger,
             leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
@@ -102,20 +96,20 @@ class Wiring:
         if "ledger" in self.__dict__:
             self.ledger.close()
 
-    def _catalogs(self) -> list[Catalog]:
-        return [
-            open_catalog(name, section.format, {k: str(v) for k, v in section.properties.items()}, self.stores)
-            for name, section in self._settings.catalogs.items()
-        ]
+    def _formats(self) -> dict[str, Format]:
+        from lakewarden.formats.registry import opener_of
 
-    def _of_formats(self, part: str) -> dict[str, Any]:
-        """A part that some formats have, for each catalog whose format does."""
-        made: dict[str, Any] = {}
-        for name, section in self._settings.catalogs.items():
-            make = getattr(_format(section.format), part, None)
-            if make is not None:
-                made[name] = make(name, {k: str(v) for k, v in section.properties.items()}, self.stores)
-        return made
+        return {
+            name: opener_of(section.format)(
+                name, {k: str(v) for k, v in section.properties.items()}, self.stores, self._vend
+            )
+            for name, section in self._settings.catalogs.items()
+        }
+
+    def _vend(self, location: str, vended: Mapping[str, str]) -> None:
+        """Use for a table's location what its server handed out."""
+        if found := store_options(vended):
+            self.stores.add(location, found)
 
     def _warm_spark(self, packages: Sequence[str] = ()) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read.
@@ -124,12 +118,13 @@ class Wiring:
         """
 
         def start() -> SparkSession:
+            from lakewarden.formats.registry import format_module
             from lakewarden.pipeline.spark.session import spark_session
 
             conf = self._settings.spark.conf_strings
             if packages and not {"spark.jars", "spark.jars.packages"} & conf.keys():
                 conf = {**conf, "spark.jars.packages": ",".join(packages)}
-            formats = {_format(section.format).__name__ for section in self._settings.catalogs.values()}
+            formats = {format_module(section.format).__name__ for section in self._settings.catalogs.values()}
             return spark_session(self._settings.spark.master, conf, f"lakewarden {self._settings.worker.id}", formats)
 
         with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
@@ -138,33 +133,6 @@ class Wiring:
         return future
 
 
-def open_catalog(name: str, table_format: str, properties: Mapping[str, str], stores: Stores) -> Catalog:
-    """A catalog by its format's name: a new format is one more folder under formats/."""
-    module = _format(table_format)
-
-    def vend(location: str, vended: Mapping[str, str]) -> None:
-        if found := store_options(vended):
-            stores.add(location, found)
-
-    catalog: Catalog = module.open_catalog(name, properties, stores, vend)
-    return catalog
-
-
 def store_options(properties: Mapping[str, object]) -> dict[str, str]:
     """What PyIceberg's properties say of the store, in obstore's words."""
     return {S3_NAMES[key]: str(value) for key, value in properties.items() if key in S3_NAMES}
-
-
-def readers(formats: set[str]) -> dict[str, Reader]:
-    return {name: _format(name).reader() for name in formats}
-
-
-def _format(name: str):  # type: ignore[no-untyped-def]
-    from importlib import import_module
-
-    try:
-        return import_module(f"lakewarden.formats.{name}")
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f'format = "{name}" is not supported by this version; supported: "iceberg", "paimon"'
-        ) from error

@@ -11,7 +11,8 @@ import pytest
 
 from lakewarden.cli.main import main
 from tests.docs.pages import DOCS, code_in, rows, sections
-from tests.lakes import Lake, small_lake
+from tests.support.deployments import Deployed
+from tests.support.lakes import Lake, small_lake
 
 PAGE = DOCS / "commands.md"
 
@@ -23,11 +24,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="module")
 def config(lake: Lake) -> Path:
-    file = lake.base.parent / "lakewarden.toml"
-    properties = ", ".join(f'{key} = "{value}"' for key, value in lake.properties.items())
-    text = f'[state]\nlocation = "file://{lake.base.parent}/state"\n[catalogs.lake]\nformat = "iceberg"\n'
-    file.write_text(f"{text}properties = {{ {properties} }}\n", encoding="utf-8")
-    return file
+    return Path(Deployed(lake.base.parent, {lake.name: lake.properties}).config())
 
 
 def asked(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> Any:

@@ -23,9 +23,9 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     edit,
     rows_at,
 )
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 OTHER_ROWS = pa.table({"id": pa.array([100, 101], pa.int64()), "part": ["z", "z"]})
 

@@ -27,9 +27,10 @@ from tests.jobs.snapshot_expiry.expiry_site import (
 )
 from tests.jobs.test_night_in_doubt import OTHER_ROWS, now_ms, overwritten
 from tests.jobs.test_night_in_doubt import site as site
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
+
 UNTOUCHED = {"gc.enabled": "false"}
 
 

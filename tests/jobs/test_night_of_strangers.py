@@ -14,9 +14,9 @@ from lakewarden.model.run import RunStatus
 from tests.jobs.snapshot_expiry.expiry_site import DELETION, EXPIRY, HOUR_MS, ORPHANS, Site, backdate, rows_at
 from tests.jobs.test_night_in_doubt import OTHER_ROWS, now_ms, overwritten
 from tests.jobs.test_night_in_doubt import site as site
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 def test_a_table_that_changed_and_is_damaged_since_holds_all_deletions(site: Site) -> None:

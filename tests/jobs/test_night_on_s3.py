@@ -12,14 +12,12 @@ import pytest
 from pyiceberg.table import Table
 
 from lakewarden.model.run import RunStatus
-from tests.fixtures_ledger import postgres_server, postgres_url
-from tests.fixtures_storage import Seaweed
 from tests.jobs.snapshot_expiry.expiry_site import DELETION, EXPIRY, Site, rows_at
 from tests.jobs.tier_handoff.aged import HANDOFF, ids_of, made
-from tests.servers_rest import JarsMissingError, RestJvm
+from tests.support.rest import Serve
+from tests.support.storage import Seaweed
 
-__all__ = ["postgres_server", "postgres_url"]
-pytestmark = [pytest.mark.s3, pytest.mark.postgres, pytest.mark.spark]
+pytestmark = pytest.mark.usefixtures("spark")
 
 CATALOGS = ("lite", "post", "rest")
 NAME = "sales.orders"
@@ -43,7 +41,7 @@ class Night:
 
 
 @pytest.fixture
-def night(seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[Night]:
+def night(seaweed: Seaweed, postgres_url: str, serve: Serve, tmp_path: Path) -> Iterator[Night]:
     client = seaweed.client()
     hot, cold = (f"{kind}{uuid.uuid4().hex[:10]}" for kind in ("hot", "cold"))
     for name in (hot, cold):
@@ -54,11 +52,7 @@ def night(seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[Night
         "s3.secret-access-key": seaweed.secret_key,
         "s3.region": "us-east-1",
     }
-    try:
-        jvm = RestJvm()
-    except JarsMissingError as error:
-        pytest.skip(str(error))
-    server = jvm.serve(
+    server = serve(
         {
             "warehouse": f"s3://{hot}/rest",
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
@@ -81,12 +75,8 @@ def night(seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[Night
     site.sections["snapshot_expiry"] = {"retain_hours": 0}
     site.sections["tier_handoff"] = {"destination": f"s3://{cold}/lake"}
     site.sections["physical_deletion"]["require_cold_copy"] = True
-    try:
-        with site:
-            yield Night(site, client, hot)
-    finally:
-        server.stop()
-        jvm.close()
+    with site:
+        yield Night(site, client, hot)
 
 
 def test_a_night(night: Night) -> None:

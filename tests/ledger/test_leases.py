@@ -21,7 +21,7 @@ from lakewarden.model.errors import LeaseCorruptError, LeaseHeldError, LeaseLost
 from lakewarden.model.lease import LeaseRecord, LeaseState, Process, proven_dead
 from lakewarden.storage.cas import Ambiguous, Conflict, Register, open_register, registers
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place
+from tests.support.storage import Place
 
 KEY = "root:s3://bucket/t/"
 

@@ -122,5 +122,5 @@ def test_cache_files_are_known_newest_first_until_they_are_struck_out(ledger: Le
     ledger.cache.add([first])
     ledger.cache.add([second, third])
     assert ledger.cache.files() == [second, third, first]
-    ledger.cache.remove(["b", "never entered"])
+    ledger.cache.forget(["b", "never entered"])
     assert ledger.cache.files() == [third, first]

@@ -19,8 +19,8 @@ from lakewarden.ledger.database import Ledger, open_ledger
 from lakewarden.ledger.schema import REVISION, VERSION_TABLE, metadata
 from lakewarden.model.clock import SystemClock
 from lakewarden.model.errors import ConfigError, StateError
-from tests.fixtures_ledger import SteppedClock
 from tests.ledger.samples import started
+from tests.support.ledger import SteppedClock
 
 OPEN = """
 import sys

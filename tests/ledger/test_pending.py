@@ -12,8 +12,8 @@ import pytest
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.pending import WAITING, PendingFile
 from lakewarden.model.plan import Tally
-from tests.fixtures_ledger import SteppedClock
 from tests.ledger.samples import ACTOR, NOON
+from tests.support.ledger import SteppedClock
 
 HOUR = timedelta(hours=1)
 PLANNED = pa.schema([*(field for field in WAITING if field.name != "released_at"), ("verdict", pa.string())])

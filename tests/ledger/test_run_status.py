@@ -13,7 +13,7 @@ import pytest
 from lakewarden.ledger import leases as ledger_leases
 from lakewarden.ledger.leases import Leases
 from lakewarden.ledger.processes import own_process
-from lakewarden.ledger.run_status import run_lease, standing
+from lakewarden.ledger.run_status import as_shown, run_lease
 from lakewarden.ledger.runs import Run
 from lakewarden.model.actor import Actor
 from lakewarden.model.lease import Process
@@ -31,7 +31,7 @@ def leases() -> Leases:
 
 
 def shown(leases: Leases, run: Run = RUN, after: float = 0.0) -> str:
-    return standing(run, leases, Turned().now() + timedelta(seconds=after)).status
+    return as_shown(run, leases, Turned().now() + timedelta(seconds=after)).status
 
 
 def hold(leases: Leases, monkeypatch: pytest.MonkeyPatch, process: Process | None) -> None:
@@ -66,7 +66,7 @@ def test_another_machine_s_silence_is_given_time(leases: Leases, monkeypatch: py
 def test_only_a_run_that_says_running_is_looked_at(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
     hold(leases, monkeypatch, ELSEWHERE)
     for run in (replace(RUN, status="partial", finished_at=RUN.started_at), replace(RUN, status="stopped")):
-        assert standing(run, leases, datetime.max.replace(tzinfo=UTC)) is run
+        assert as_shown(run, leases, datetime.max.replace(tzinfo=UTC)) is run
 
 
 def test_a_lease_that_cannot_be_read_says_nothing(leases: Leases) -> None:

@@ -13,8 +13,8 @@ from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.heads import head_uri, verify_heads, write_head
 from lakewarden.model.errors import StateError
 from lakewarden.storage.stores import Stores
-from tests.fixtures_ledger import SteppedClock
 from tests.ledger.samples import files, outcomes, started
+from tests.support.ledger import SteppedClock
 
 SEQ = "UPDATE lw_journal SET seq = {} WHERE seq = {}"
 EDITS = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakewarden.formats.iceberg.partitions.choice import Judged, PartitionClock, expirable_partitions
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
 from lakewarden.model.partitions import PartitionFiles, partition_key
-from lakewarden.model.policy import PartitionPolicy
+from tests.support.policies import partition_policy
 
 CODES = {"y": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
 WIDTHS = {"y": 4, **dict.fromkeys("MdHms", 2)}
@@ -23,7 +23,7 @@ ZONES = ("UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe")
 
 def judged(formatter: str | None, pattern: str | None, zone: str = "UTC", **values: Any) -> Judged:
     specs = {0: Spec(0, tuple(Field(name, "identity", "string") for name in values))}
-    policy = PartitionPolicy(timestamp_formatter=formatter, timestamp_pattern=pattern, time_zone=zone)
+    policy = partition_policy(timestamp_formatter=formatter, timestamp_pattern=pattern, time_zone=zone)
     row = PartitionFiles(partition_key(0, values.values()), 1, None)
     return PartitionClock.of(policy).judge(specs, row)
 
@@ -160,7 +160,7 @@ def test_this_month_is_not_dropped_a_week_into_it() -> None:
     now = datetime(2026, 11, 16, tzinfo=UTC)
     specs = {0: Spec(0, (Field("year", "identity", "int"), Field("month", "identity", "string")))}
     rows = [PartitionFiles(partition_key(0, (2026, month)), 1, None) for month in ("09", "10", "11")]
-    policy = PartitionPolicy(
+    policy = partition_policy(
         expiration=timedelta(days=7), timestamp_formatter="dd-MM-yyyy", timestamp_pattern="01-$month-$year"
     )
     found = expirable_partitions(specs, policy, rows, now)

@@ -13,11 +13,10 @@ import pytest
 from lakewarden.ledger.leases import Leases
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
-from lakewarden.steps.apply import apply as applying
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import local_path, write_table
+from lakewarden.steps.apply import removal
 from tests.steps.apply.test_crash import Crash, crashing
-from tests.worlds import World, hand_plan
+from tests.support.lakes import local_path, write_table
+from tests.support.worlds import MakeWorld, World, hand_plan
 
 FINDINGS = (
     "refused", "shared_roots", "nested_roots", "forks", "unknown_uuids", "missing_live_files", "broken_refs",
@@ -106,7 +105,7 @@ def test_stale_leases_and_open_intents(world_of: MakeWorld, monkeypatch: pytest.
     world = world_of("sales.orders")
     plan = hand_plan(world)
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=True)
+        crashing(patched, removal, "delete", after=True)
         with pytest.raises(Crash):
             world.apply(plan)
     deployment = world.warden._deployment

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lakewarden.model.errors import NotFoundError, UsageError
-from tests.lakes import append, local_path, plant_orphans
-from tests.worlds import World, hand_plan, plant_rows
+from tests.support.lakes import append, local_path, plant_orphans
+from tests.support.worlds import World, hand_plan, plant_rows
 
 
 def explain(world: World, uri: object) -> dict[str, Any]:

@@ -52,7 +52,7 @@ max_partitions = 9
 batch_size = 3
 time_zone = "Europe/Berlin"
 """
-EXPIRY = ExpiryPolicy(True, False, 2, 30, 1.5 * HOUR, 7, AgeRule.OWN, ("release-*",))
+EXPIRY = ExpiryPolicy(True, False, 2, 30, 1.5 * HOUR, 7, AgeRule.OWN, ("release-*",), None, (), 720 * HOUR)
 DELETION = DeletionPolicy(True, False, 36 * HOUR, 2, 3, timedelta(milliseconds=4), DeleteMode.QUARANTINE, 5, True)
 PARTITIONS = PartitionPolicy(
     True, False, 168 * HOUR, PartitionStrategy.UPDATE_TIME, "yyyyMMdd", "$dt", 9, 3, "Europe/Berlin"
@@ -62,11 +62,20 @@ KINDS = {
     Job.PHYSICAL_DELETION: DeletionPolicy,
     Job.PARTITION_EXPIRY: PartitionPolicy,
 }
+DEFAULTS = {
+    Job.SNAPSHOT_EXPIRY: ExpiryPolicy(
+        False, True, None, None, None, None, AgeRule.SUCCESSOR, (), None, (), 720 * HOUR
+    ),
+    Job.PHYSICAL_DELETION: DeletionPolicy(
+        False, True, 24 * HOUR, 1000, 10, timedelta(milliseconds=100), DeleteMode.REMOVE, 7, False
+    ),
+    Job.PARTITION_EXPIRY: PartitionPolicy(False, True, None, None, None, None, None, None, "UTC"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("job", KINDS)
 def test_the_policy_of_the_defaults_is_the_default_policy(load: Any, job: Job) -> None:
-    assert KINDS[job].of(load().policy_for(job, TABLE, {}).values) == KINDS[job]()
+    assert KINDS[job].of(load().policy_for(job, TABLE, {}).values) == DEFAULTS[job]
 
 
 @pytest.mark.parametrize(("job", "expected"), list(zip(KINDS, (EXPIRY, DELETION, PARTITIONS), strict=True)))

@@ -127,7 +127,10 @@ def test_switches_without_effect_are_warned_about_per_table(load: Any) -> None:
 
 
 def test_the_policy_of_the_defaults_is_the_default_policy(load: Any) -> None:
-    assert OrphanPolicy.of(policy(load()).values) == OrphanPolicy()
+    hours = timedelta(hours=1)
+    assert OrphanPolicy.of(policy(load()).values) == OrphanPolicy(
+        False, True, 168 * hours, 1000, 10, timedelta(milliseconds=100), DeleteMode.REMOVE, 7, 2, 4 * hours, 0.25, 10**6
+    )
 
 
 def test_the_policy_takes_over_every_value(load: Any) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fixtures_ledger import postgres_server, postgres_url  # noqa: F401
-from tests.fixtures_worlds import MakeWorld
 from tests.steps.apply.test_crash import kill_and_resume
 from tests.steps.apply.writers import clean_while_writing
-from tests.worlds import hand_plan
+from tests.support.worlds import MakeWorld, hand_plan
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 KILLS = 100
@@ -27,7 +25,6 @@ def test_a_hundred_kills(world_of: MakeWorld, mode: str) -> None:
         assert before - world.on_disk() == world.planted()
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("spark")
 def test_ten_minutes_beside_a_writer(world_of: MakeWorld) -> None:
@@ -37,8 +34,7 @@ def test_ten_minutes_beside_a_writer(world_of: MakeWorld) -> None:
     assert deleted > 20
 
 
-@pytest.mark.postgres
 @pytest.mark.timeout(3600)
-def test_kills_with_the_state_in_postgresql(world_of: MakeWorld, postgres_url: str) -> None:  # noqa: F811
+def test_kills_with_the_state_in_postgresql(world_of: MakeWorld, postgres_url: str) -> None:
     world = world_of(orphans=20, batch_size=3, rate_limit_ms=25, database=postgres_url)
     assert kill_and_resume(world, hand_plan(world), 10, seed=3) >= 5

@@ -16,7 +16,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile, Shard
 from lakewarden.storage.delete import DeletePermit, delete, grant
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 
 class Turned:
@@ -202,7 +202,6 @@ def test_a_file_swapped_for_a_link_or_directory_is_changed(tmp_path: Path) -> No
     assert (tmp_path / "precious").exists()
 
 
-@pytest.mark.s3
 @pytest.mark.parametrize("may_ask", [True, False])
 def test_versioned_buckets_only_hide(seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch, may_ask: bool) -> None:
     bucket, client = seaweed.bucket(), seaweed.client()
@@ -217,7 +216,6 @@ def test_versioned_buckets_only_hide(seaweed: Seaweed, monkeypatch: pytest.Monke
     assert len(versions["Versions"]) == 1
 
 
-@pytest.mark.s3
 def test_the_bulk_call_itself_compares_the_tag(seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look and the delete another writer replaces the object: the store refuses that key."""
     from lakewarden.storage import delete as door

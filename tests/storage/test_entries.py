@@ -14,7 +14,7 @@ from lakewarden.storage.entries import entries_of
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.store import Children
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 
 def put(place: Place, *names: str) -> None:
@@ -66,7 +66,6 @@ def test_awkward_names(place: Place) -> None:
     assert found.directories == ("k=v%3A",)
 
 
-@pytest.mark.s3
 def test_more_names_than_a_page_holds(seaweed: Seaweed) -> None:
     stores, root = seaweed.fresh()
     client = seaweed.client()
@@ -79,7 +78,6 @@ def test_more_names_than_a_page_holds(seaweed: Seaweed) -> None:
     assert found.directories == ("zz",)
 
 
-@pytest.mark.s3
 def test_a_missing_bucket_is_an_error(seaweed: Seaweed) -> None:
     name = f"nobody{uuid.uuid4().hex[:8]}"
     with pytest.raises(StoreUnavailableError):

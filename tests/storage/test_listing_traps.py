@@ -13,7 +13,7 @@ import pytest
 from lakewarden.model.ports import Shard
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
+from tests.support.storage import Seaweed
 
 
 def flags(stores: Stores, root: str) -> dict[str, str | None]:
@@ -65,10 +65,10 @@ def test_bad_names_are_said_and_the_rest_is_listed(tmp_path: Path) -> None:
     assert all(key.isprintable() for key in found)
 
 
-def test_special_files_and_a_file_in_place_of_the_root(tmp_path: Path) -> None:
+def test_special_files_and_a_file_in_place_of_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
-        os.chdir(tmp_path)
+        monkeypatch.chdir(tmp_path)
         server.bind("sock")
     assert local(tmp_path) == {"pipe": "special", "sock": "special"}
     (tmp_path / "plain").write_bytes(b"x")
@@ -87,7 +87,6 @@ def test_an_unreadable_directory_is_unknown_not_empty(tmp_path: Path) -> None:
         (tmp_path / "closed").chmod(stat.S_IRWXU)
 
 
-@pytest.mark.s3
 def test_markers_on_s3_are_never_files(seaweed: Seaweed) -> None:
     bucket, client = seaweed.bucket(), seaweed.client()
     client.put_object(Bucket=bucket, Key="t/z/", Body=b"")

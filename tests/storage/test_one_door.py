@@ -25,7 +25,7 @@ ALLOWED = {
     "ledger/migrations/versions/r0003_journal.py": {
         "op.drop_table": "SQL on the state database, and only while its journal is empty"
     },
-    "steps/apply/apply.py": {"delete": "calls the door itself, with the permit it was granted"},
+    "steps/apply/removal.py": {"delete": "calls the door itself, with the permit it was granted"},
     "jobs/snapshot_expiry/table_steps.py": {"delete": "calls the door itself, with the permit it was granted"},
 }
 # Calls on these are SQL statements or in-memory collections, not stores.

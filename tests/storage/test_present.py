@@ -10,7 +10,7 @@ from lakewarden.model.ports import Stat
 from lakewarden.storage import present
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.present import look
-from tests.fixtures_storage import Place
+from tests.support.storage import Place
 
 DIRECTORIES = ("p=0", "p=1", "p=1/deep", "p=2")
 

@@ -11,8 +11,8 @@ from lakewarden.model.errors import LeaseLostError
 from lakewarden.storage.delete import delete
 from lakewarden.storage.quarantine import copy_to_trash, purge, restore, trash_address
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place
 from tests.storage.test_delete import Turned, filled, fine, listed, permit
+from tests.support.storage import Place
 
 
 @pytest.fixture(params=["same store", "another store"])

@@ -12,7 +12,7 @@ import pytest
 from lakewarden.storage.cas import KEPT_RECORDS, Ambiguous, Conflict, CreateOnly, open_register, registers
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place
+from tests.support.storage import Place
 
 
 def test_read_and_swap(place: Place) -> None:

@@ -17,7 +17,7 @@ from lakewarden.storage import s3
 from lakewarden.storage.listing import discover_shards, list_shard
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 SEGMENT = st.text(alphabet="ab0-.%#é~ ", min_size=1, max_size=3).filter(lambda s: s.strip(".") and s == s.strip())
 PATHS = st.sets(st.lists(SEGMENT, min_size=1, max_size=4).map(tuple), min_size=1, max_size=40)
@@ -103,7 +103,6 @@ def test_a_huge_flat_directory_is_cut_into_key_ranges() -> None:
     assert max(sizes) < 250
 
 
-@pytest.mark.s3
 def test_flat_and_nested_on_s3(seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch) -> None:
     stores, root = seaweed.fresh()
     names = [f"data/{i % 16:x}{i:04d}.parquet" for i in range(120)] + [f"p={i}/f" for i in range(10)] + ["é#1", "100%"]
@@ -117,7 +116,6 @@ def test_flat_and_nested_on_s3(seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch
     assert count == 6
 
 
-@pytest.mark.s3
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(paths=PATHS, target=st.integers(2, 12))
 def test_s3_shards_cover_exactly_once(seaweed: Seaweed, paths: set[tuple[str, ...]], target: int) -> None:
@@ -129,7 +127,6 @@ def test_s3_shards_cover_exactly_once(seaweed: Seaweed, paths: set[tuple[str, ..
     assert covered(stores, root, target)[0] == Counter(root + name for name in names)
 
 
-@pytest.mark.s3
 def test_boundaries_on_which_servers_disagree_are_not_used(seaweed: Seaweed) -> None:
     """Plain order has `a/` behind `a-5`; this server lists it before, so a range from there would lose it."""
     stores, root = seaweed.fresh()

@@ -18,7 +18,7 @@ from lakewarden.storage.clock import skew, store_time
 from lakewarden.storage.listing import LISTING_SCHEMA, list_shard
 from lakewarden.storage.store import Ambiguous
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Place, Seaweed
+from tests.support.storage import Place, Seaweed
 
 AWKWARD = [
     "a%20b", "a b", "a+b", "a#1", "a#12", "a#x", "100%", "a%2Fb", "ü", "x=1/ts=2024-01-01T00%3A00/f.parquet",

@@ -32,7 +32,7 @@ class Cache:
         with self._connections.read() as connection:
             return [KeptFile(**row._mapping) for row in connection.execute(query)]
 
-    def remove(self, uris: Iterable[str]) -> None:
+    def forget(self, uris: Iterable[str]) -> None:
         """Strike files out of the index; nobody reads them afterwards."""
         with self._connections.write() as connection:
             for chunk in chunks(uris, CHUNK):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from lakewarden.ledger.connection import Connections, chunks, put
 from lakewarden.ledger.schema import cold_files, cold_snapshots
@@ -55,16 +55,21 @@ class Cold:
             for chunk in chunks(files, CHUNK):
                 put(connection, cold_files, [asdict(file) for file in chunk])
 
-    def copied(self, uris: Iterable[str]) -> frozenset[str]:
-        """Those of these files that have a verified copy."""
-        return frozenset(file.uri for file in self.copies(uris))
-
     def copies(self, uris: Iterable[str]) -> Iterator[ColdFile]:
         """Every verified copy of these files: one may lie in several cold places."""
         for chunk in chunks(uris, CHUNK):
             with self._connections.read() as connection:
                 rows = connection.execute(select(cold_files).where(cold_files.c.uri.in_(chunk))).mappings().all()
             yield from (ColdFile(**row) for row in rows)
+
+    def count(self, run_id: str, uuids: Iterable[str]) -> int:
+        """How many copies of these tables' files a run has made."""
+        found = 0
+        for chunk in chunks(uuids, CHUNK):
+            mine = (cold_files.c.run_id == run_id) & cold_files.c.uuid.in_(chunk)
+            with self._connections.read() as connection:
+                found += connection.execute(select(func.count()).select_from(cold_files).where(mine)).scalar_one()
+        return found
 
     def of(self, uuid: str, batch: int = 10_000) -> Iterator[list[ColdFile]]:
         """Every copy of a table's files, in lists of at most `batch`."""

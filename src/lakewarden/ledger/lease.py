@@ -8,7 +8,8 @@ from types import TracebackType
 
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import LeaseLostError, StoreUnavailableError
-from lakewarden.model.lease import RENEWALS_A_TTL, WORK_SHARE, LeaseRecord
+from lakewarden.model.lease import LeaseRecord
+from lakewarden.model.margins import MARGINS
 from lakewarden.storage.cas import Ambiguous, Conflict, Register
 
 _RENEW_TRIES = 4
@@ -37,7 +38,7 @@ class Lease:
         self._clock = clock
         self._nonce = nonce
         self._jitter = jitter
-        self._deadline = written_at + record.ttl_seconds * WORK_SHARE
+        self._deadline = written_at + record.ttl_seconds * MARGINS.lease_work_share
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
@@ -77,7 +78,7 @@ class Lease:
                     record = record.renewed(self._nonce(), self._clock.now())
                     continue
                 self._record = record
-                self._deadline = before + record.ttl_seconds * WORK_SHARE
+                self._deadline = before + record.ttl_seconds * MARGINS.lease_work_share
                 return
         raise StoreUnavailableError(f"the lease {self.key} could not be renewed")
 
@@ -108,7 +109,7 @@ class Lease:
 
     def _keep(self, worker: threading.Thread) -> None:
         """Renew until stopped, lost, or the thread whose work this is has ended: dead work must not keep a lease."""
-        period = self._record.ttl_seconds / RENEWALS_A_TTL
+        period = self._record.ttl_seconds / MARGINS.lease_renewals
         while not self._stop.wait(period * (0.75 + self._jitter() / 2)):
             if not worker.is_alive():
                 return

@@ -1,4 +1,4 @@
-"""How a run stands that has no end on record: at work, or over because its process is gone.
+"""Whether a run without an end on record is at work, or over because its process is gone.
 
 A killed process can write nothing. What it leaves is the lease of its run, which nobody renews any more.
 """
@@ -13,9 +13,7 @@ from lakewarden.ledger.processes import own_process, started_at
 from lakewarden.ledger.runs import RUNNING, STOPPED, Run
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.lease import LeaseRecord, LeaseState, proven_dead
-
-# The renewal is told by another machine's clock, which may be that far behind ours.
-CLOCKS_APART = timedelta(minutes=5)
+from lakewarden.model.margins import MARGINS
 
 
 def run_lease(run_id: str) -> str:
@@ -23,7 +21,7 @@ def run_lease(run_id: str) -> str:
     return f"run/{run_id}"
 
 
-def standing(run: Run, leases: Leases, now: datetime) -> Run:
+def as_shown(run: Run, leases: Leases, now: datetime) -> Run:
     """The run as it is to be shown: `stopped` if it says `running` and nobody can be at work on it."""
     if run.finished_at is not None or run.status != RUNNING:
         return run
@@ -40,4 +38,4 @@ def _over(record: LeaseRecord, now: datetime) -> bool:
         return True
     if record.process is not None and proven_dead(record.process, own_process(), started_at(record.process.pid)):
         return True
-    return now - record.renewed_at > timedelta(seconds=record.ttl_seconds) + CLOCKS_APART
+    return now - record.renewed_at > timedelta(seconds=record.ttl_seconds) + MARGINS.clock_skew

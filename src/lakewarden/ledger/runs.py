@@ -71,11 +71,11 @@ class Runs:
             raise NotFoundError(f"there is no run {run_id}")
         raise StateError(f"run {run_id} was finished at {earlier.finished_at} as {earlier.status}; that stays")
 
-    def mark(self, run_id: str, status: str) -> None:
-        """Say of a run that is not finished whether it is at work or stopped. A finished one stays as it is."""
+    def mark(self, run_id: str, status: str) -> bool:
+        """Say of a run that is not finished whether it is at work or stopped. False for a finished run, which stays."""
         unfinished = (runs.c.run_id == run_id) & runs.c.finished_at.is_(None)
         with self._connections.write() as connection:
-            connection.execute(update(runs).where(unfinished).values(status=status))
+            return connection.execute(update(runs).where(unfinished).values(status=status)).rowcount == 1
 
     def get(self, run_id: str) -> Run | None:
         """The run of that id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -28,6 +28,26 @@ def header(data: bytes) -> tuple[dict[bytes, bytes], int]:
             key, at = take(data, at, length)
             length, at = number(data, at)
             meta[key], at = take(data, at, length)
+
+
+def blocks(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    """Each block's number of rows and its bytes as packed, from the sync marker at `at` up to the last byte.
+
+    Raises ValueError or LookupError where a byte is missing or out of place: a decoder that meets a cut file may return
+    the rows before the cut and say nothing.
+    """
+    sync, at = take(data, at, SYNC_BYTES)
+    size = len(data)
+    while at < size:
+        count, at = number(data, at)
+        length, at = number(data, at)
+        if count < 0 or length < 0:
+            raise ValueError("a block with a negative size")
+        block, at = take(data, at, length)
+        marker, at = take(data, at, SYNC_BYTES)
+        if marker != sync:
+            raise ValueError(f"sync marker missing at byte {at - SYNC_BYTES}")
+        yield count, block
 
 
 def headed(meta: Mapping[bytes, bytes], sync: bytes) -> bytes:

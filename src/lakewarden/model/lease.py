@@ -12,8 +12,6 @@ from datetime import datetime
 from enum import StrEnum
 
 VERSION = 1
-RENEWALS_A_TTL = 10
-WORK_SHARE = 2 / 3
 
 
 class LeaseState(StrEnum):

@@ -20,10 +20,10 @@ Point = tuple[Bound | None, ...]
 class ManifestPolicy:
     """When the manifests of one table are worth rewriting."""
 
-    enabled: bool = False
-    dry_run: bool = True
-    min_manifests: int = 10
-    min_gain: float = 0.3
+    enabled: bool
+    dry_run: bool
+    min_manifests: int
+    min_gain: float
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> ManifestPolicy:

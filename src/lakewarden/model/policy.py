@@ -47,19 +47,6 @@ class PartitionStrategy(StrEnum):
     UPDATE_TIME = "update-time"
 
 
-@dataclass(frozen=True, slots=True)
-class SafetyFloors:
-    """The margins that configuration cannot go below, each for one hazard."""
-
-    # A job that writes files now and commits them hours later must not lose them in between.
-    grace: timedelta = timedelta(hours=24)
-    # A query that was planned on a snapshot just before it expired still opens that snapshot's files.
-    visibility: timedelta = timedelta(hours=1)
-
-
-FLOORS = SafetyFloors()
-
-
 class Provenance(NamedTuple):
     """A value in effect, and the place that set it."""
 
@@ -71,18 +58,18 @@ class Provenance(NamedTuple):
 class OrphanPolicy:
     """What orphan cleanup may do to one table."""
 
-    enabled: bool = False
-    dry_run: bool = True
-    grace: timedelta = timedelta(hours=168)
-    batch_size: int = 1000
-    concurrency: int = 10
-    rate_limit: timedelta = timedelta(milliseconds=100)
-    delete_mode: DeleteMode = DeleteMode.REMOVE
-    quarantine_days: int = 7
-    confirmations: int = 2
-    margin: timedelta = timedelta(hours=4)
-    max_orphan_share: float = 0.25
-    max_orphans: int = 1_000_000
+    enabled: bool
+    dry_run: bool
+    grace: timedelta
+    batch_size: int
+    concurrency: int
+    rate_limit: timedelta
+    delete_mode: DeleteMode
+    quarantine_days: int
+    confirmations: int
+    margin: timedelta
+    max_orphan_share: float
+    max_orphans: int
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> OrphanPolicy:
@@ -122,17 +109,17 @@ class OrphanPolicy:
 class ExpiryPolicy:
     """Which snapshots of one table may go. None leaves the matter to the table's own options."""
 
-    enabled: bool = False
-    dry_run: bool = True
-    retain_min: int | None = None
-    retain_max: int | None = None
-    retain: timedelta | None = None
-    max_expire: int | None = None
-    age_rule: AgeRule = AgeRule.SUCCESSOR
-    keep: tuple[str, ...] = ()
-    max_ref_age: timedelta | None = None
-    expire_ids: tuple[int, ...] = ()
-    flink_checkpoint: timedelta = timedelta(hours=720)
+    enabled: bool
+    dry_run: bool
+    retain_min: int | None
+    retain_max: int | None
+    retain: timedelta | None
+    max_expire: int | None
+    age_rule: AgeRule
+    keep: tuple[str, ...]
+    max_ref_age: timedelta | None
+    expire_ids: tuple[int, ...]
+    flink_checkpoint: timedelta
     in_use_since: datetime | None = None  # when the oldest work in progress on the table began
 
     @staticmethod
@@ -172,15 +159,15 @@ class ExpiryPolicy:
 class DeletionPolicy:
     """What physical deletion may do with the files that expiry released from one table."""
 
-    enabled: bool = False
-    dry_run: bool = True
-    visibility_delay: timedelta = timedelta(hours=24)
-    batch_size: int = 1000
-    concurrency: int = 10
-    rate_limit: timedelta = timedelta(milliseconds=100)
-    delete_mode: DeleteMode = DeleteMode.REMOVE
-    quarantine_days: int = 7
-    require_cold_copy: bool = False
+    enabled: bool
+    dry_run: bool
+    visibility_delay: timedelta
+    batch_size: int
+    concurrency: int
+    rate_limit: timedelta
+    delete_mode: DeleteMode
+    quarantine_days: int
+    require_cold_copy: bool
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> DeletionPolicy:
@@ -215,15 +202,15 @@ class DeletionPolicy:
 class PartitionPolicy:
     """Which partitions of one table may go. None leaves the matter to the table's own options."""
 
-    enabled: bool = False
-    dry_run: bool = True
-    expiration: timedelta | None = None
-    strategy: PartitionStrategy | None = None
-    timestamp_formatter: str | None = None
-    timestamp_pattern: str | None = None
-    max_partitions: int | None = None
-    batch_size: int | None = None
-    time_zone: str = "UTC"
+    enabled: bool
+    dry_run: bool
+    expiration: timedelta | None
+    strategy: PartitionStrategy | None
+    timestamp_formatter: str | None
+    timestamp_pattern: str | None
+    max_partitions: int | None
+    batch_size: int | None
+    time_zone: str
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> PartitionPolicy:

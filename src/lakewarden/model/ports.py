@@ -101,8 +101,40 @@ class FileNames:
     directories: str | None = None  # directories that may be removed once they are empty
 
 
+class Part(NamedTuple):
+    """Rows of some files, as an Arrow table; `owner` (an array) has for each row the place of its file in the request."""
+
+    table: Any
+    owner: Any
+
+
+class Rows(NamedTuple):
+    """What files hold: their rows, how many rows each file has (an array), and what is wrong with those not whole.
+
+    A file with an error has no rows here: a part of a file is never given out.
+    """
+
+    parts: Sequence[Part]
+    counts: Any
+    errors: dict[int, Exception]
+
+
+Blobs = Sequence[bytes | Exception]
+
+
+class ReadAvro(Protocol):
+    """The shared reader of Avro files: each one proven whole or refused, within a bounded time."""
+
+    def __call__(self, blobs: Blobs, columns: Callable[[Iterable[str]], Mapping[str, str]]) -> Rows:
+        """Columns of many files. `columns` gives, for the dotted fields that a file has, the name of ours for each wanted."""
+        ...
+
+
 class Reader(Protocol):
-    """How a format's Avro files are read on executors: which columns, and what they mean.
+    """How a format's lists and manifests are read on executors: bytes in, rows of our columns out. It is pickled.
+
+    Whatever the bytes are (Avro, JSON), a file that cannot be proven whole is an error of the Rows, never fewer rows.
+    A blob that is an Exception, because the store did not give it out, stays that error.
 
     `by_name`: metadata gives bare file names that are unique in the world (a uuid in each), so files are matched by
     name within everything the table shares a root with, and never by an address that would have to be rebuilt.
@@ -118,11 +150,30 @@ class Reader(Protocol):
         self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]
     ) -> Callable[..., Json | None]: ...
 
-    def list_columns(self, names: Iterable[str]) -> Mapping[str, str]: ...
+    def manifests(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        """What manifest lists name, a row a manifest.
 
-    def manifest_columns(self, names: Iterable[str]) -> Mapping[str, str]: ...
+        `path` (its address, or for `by_name` its bare name), `length` in bytes, `rows` (how many entries it has) and
+        `live` (how many of them count), each null where the list does not say, `content` (0 data, 1 deletes). Maybe
+        `extra`: lists of names of files that lie beside the manifest and are kept with it.
+        """
+        ...
 
-    def partition_columns(self, names: Iterable[str]) -> Mapping[str, str]: ...
+    def entries(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        """What manifests name, a row an entry.
+
+        `path` (the file's address, or for `by_name` its bare name), `deleted` (whether the entry takes the file away)
+        and `content` (0 data, 1 deletes). Maybe `extra`: lists of names of files that belong to this one.
+        """
+        ...
+
+    def partitions(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        """What manifests add to partitions, a row for some entries of one partition.
+
+        `partition` (its bytes), `files` (added minus deleted), and when: `created` in milliseconds, or `snapshot`, the
+        id of the commit; null where unknown.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

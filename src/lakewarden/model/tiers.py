@@ -21,13 +21,13 @@ _NO_BUCKET = "_"
 class HandoffPolicy:
     """Where the files of one table's expired snapshots go. Without a destination they are not copied."""
 
-    enabled: bool = False
-    dry_run: bool = True
-    destination: str | None = None
-    storage_class: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    megabytes_per_second: float | None = None
-    concurrency: int = 10
+    enabled: bool
+    dry_run: bool
+    destination: str | None
+    storage_class: str | None
+    tags: Mapping[str, str]
+    megabytes_per_second: float | None
+    concurrency: int
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> HandoffPolicy:

@@ -36,7 +36,7 @@ def tables(deployment: Deployment) -> list[dict[str, Any]]:
 
 def find_table(deployment: Deployment, identifier: str) -> TableState:
     """One table by its full name. Raises NotFoundError."""
-    found = pointers_of(deployment.catalogs).get(identifier)
+    found = pointers_of(deployment.formats.values()).get(identifier)
     if found is None:
         raise NotFoundError(f"no configured catalog has a table {identifier}")
     return load_states([found], deployment.clock.now())[0]

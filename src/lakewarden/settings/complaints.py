@@ -84,7 +84,7 @@ def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[B
 
 def _allowed(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
     field = _model_at(model, location[:-1]).model_fields.get(str(location[-1]))
-    choices = get_args(field.annotation) if field else ()
+    choices = (field.examples or get_args(field.annotation)) if field else ()
     return f"; allowed: {', '.join(repr(c).replace(chr(39), chr(34)) for c in choices)}" if choices else ""
 
 

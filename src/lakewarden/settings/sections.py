@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from lakewarden.formats.registry import format_names, is_format_name
 from lakewarden.model.uri import FileUri
 from lakewarden.steps.section import Section, address
 
@@ -75,5 +76,16 @@ class Spark(Section):
 
 
 class CatalogSection(Section):
-    format: Literal["iceberg", "paimon"]
+    """`format` is one of those that come with this version, or a module of somebody else's by its dotted path."""
+
+    format: str = Field(examples=list(format_names()))
     properties: Properties = Field(default_factory=dict)
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if not is_format_name(name):
+            raise ValueError(
+                f"is not allowed; allowed: {' or '.join(repr(n) for n in format_names())}".replace("'", '"')
+            )
+        return name

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.leases import Leases
 from lakewarden.model.clock import Clock
-from lakewarden.model.errors import Refusal
-from lakewarden.model.expiry import Expirer
-from lakewarden.model.manifests import ManifestRewriter
-from lakewarden.model.partitions import PartitionExpirer
-from lakewarden.model.ports import Catalog, Reader
-from lakewarden.model.tiers import Relocator
+from lakewarden.model.errors import PlanOutdatedError, Refusal
+from lakewarden.model.format import Format
+from lakewarden.model.ports import Reader
+from lakewarden.model.table import catalog_of
 from lakewarden.storage.stores import Stores
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.spark.session import SparkSession
+
+T = TypeVar("T")
 
 
 class PolicyInEffect(Protocol):
@@ -50,14 +50,12 @@ class WarmSpark(Protocol):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Everything with an effect, in one place: nothing in jobs/ opens a store, a clock or a session by itself."""
+    """Everything with an effect, in one place: nothing in jobs/ opens a store, a clock or a session by itself.
 
-    catalogs: tuple[Catalog, ...]
-    readers: Mapping[str, Reader]
-    expirers: Mapping[str, Expirer]
-    partition_expirers: Mapping[str, PartitionExpirer]
-    manifest_rewriters: Mapping[str, ManifestRewriter]
-    relocators: Mapping[str, Relocator]
+    `formats` has one Format for each configured catalog, by the catalog's name.
+    """
+
+    formats: Mapping[str, Format]
     stores: Stores
     ledger: Ledger
     leases: Leases
@@ -68,3 +66,24 @@ class Deployment:
     policy_for: PolicyFor
     warm_spark: WarmSpark
     inventory: Mapping[str, str]
+
+    def format_of(self, identifier: str) -> Format:
+        """The Format whose catalog holds a table. Raises PlanOutdatedError if no catalog of that name is configured."""
+        found = self.formats.get(catalog_of(identifier))
+        if found is None:
+            raise PlanOutdatedError(f"no configured catalog holds {identifier}; nothing was done")
+        return found
+
+    @property
+    def readers(self) -> Mapping[str, Reader]:
+        """How each format's files are read, by the format's name: what tasks carry to executors."""
+        return {found.format: found.reader for found in self.formats.values()}
+
+
+def required(ability: T | None, identifier: str) -> T:
+    """What a run needs its table's format to do. Raises PlanOutdatedError if it cannot: the plan saw another format."""
+    if ability is None:
+        raise PlanOutdatedError(
+            f"the catalog of {identifier} has another format than when the plan was made; nothing was done"
+        )
+    return ability

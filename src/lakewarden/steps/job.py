@@ -10,9 +10,9 @@ from lakewarden.model.policy import Job
 from lakewarden.steps.section import JobSection
 
 if TYPE_CHECKING:
-    from lakewarden.ledger.lease import Lease
     from lakewarden.model.ports import Progress
-    from lakewarden.model.run import PlanResult, RunResult
+    from lakewarden.model.run import PlanResult
+    from lakewarden.steps.apply.apply import Runner
     from lakewarden.steps.deployment import Deployment
     from lakewarden.steps.plan.document import Request
 
@@ -35,23 +35,9 @@ class Planner(Protocol):
     def __call__(self, deployment: Deployment, request: Request, progress: Progress) -> PlanResult: ...
 
 
-class Run(Protocol):
-    """One run of one plan."""
-
-    def run(self) -> RunResult: ...
-
-
-class Runner(Protocol):
-    """Who applies the plans of a job that deletes no listed file."""
-
-    def __call__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> Run: ...
-
-
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job. Its package is named as its section, with `plan.plan` in it and, if it deletes no listed file, `run.Run`.
+    """One job. Its package is named as its section, with `plan.plan` and `run.Run` in it.
 
     `changes` are the kinds of things that its plans count, the job's own first; `deletes` says whether its plans list
     files to delete; `does` is a line for people who do not know the job.

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import LakewardenError, MissingStoreError, StaleValidationError
 from lakewarden.model.files import BatchFiles
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.uri import FileUri, within
 from lakewarden.model.verdict import Outcome
@@ -32,7 +33,6 @@ from lakewarden.storage.rooted import OpenDirectories
 from lakewarden.storage.store import Store, unavailable, unsafe_key
 from lakewarden.storage.stores import Stores
 
-MAX_VALIDATION_AGE = 30.0
 MAX_KEYS_A_CALL = 1000
 _SMALLEST_CALL = 50
 _LOCAL_CHUNK = 1000
@@ -111,9 +111,9 @@ def delete(
 
 def _still_valid(permit: DeletePermit, clock: Clock) -> None:
     age = clock.boot() - permit.validated_at
-    if not 0 <= age <= MAX_VALIDATION_AGE:
+    if not 0 <= age <= MARGINS.validation_seconds:
         raise StaleValidationError(
-            f"the batch of run {permit.run_id} was validated {age:.0f} s ago (limit {MAX_VALIDATION_AGE:.0f} s); "
+            f"the batch of run {permit.run_id} was validated {age:.0f} s ago (limit {MARGINS.validation_seconds:.0f} s); "
             "it was not deleted"
         )
     permit.check_lease()

@@ -1,4 +1,4 @@
-"""The histories of Paimon tables, built once in a test process."""
+"""The histories of Paimon tables, built once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.formats.paimon.histories import Library
+from tests.support.processes import shared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,4 +16,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def library(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Library:
     """Every history, by name; Java's part of them runs in the Spark session."""
-    return Library(tmp_path_factory.mktemp("histories"))
+    home = shared(tmp_path_factory) / "histories"
+    home.mkdir(exist_ok=True)
+    return Library(home)

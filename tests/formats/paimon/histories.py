@@ -1,13 +1,15 @@
 """Courses of events that a Paimon table can have behind it: named, generated, each with the rows it must show.
 
-`build` makes one anywhere; `Library` makes each once in a process and hands out copies. The rows are always the same; the
+`build` makes one anywhere; `Library` makes each once and hands out copies. The rows are always the same; the
 names of files, which are uuids, and the times are not.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pickle
 import time
 import uuid
 from collections.abc import Iterator
@@ -32,7 +34,10 @@ def build(name: str, warehouse: Path) -> History:
 
 
 class Library:
-    """Builds each history once, in a warehouse of its own; tests get copies they may change."""
+    """Builds each history once, in a warehouse of its own; tests get copies they may change.
+
+    Test processes that run side by side share one home: who needs a history first builds it, and the others wait.
+    """
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -41,7 +46,12 @@ class Library:
     def original(self, name: str) -> History:
         """For reading only."""
         if name not in self._built:
-            self._built[name] = build(name, self._home / name)
+            record = self._home / f"{name}.pickle"
+            with (self._home / f"{name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not record.exists():
+                    record.write_bytes(pickle.dumps(build(name, self._home / name)))
+            self._built[name] = pickle.loads(record.read_bytes())
         return self._built[name]
 
     def copy_of(self, name: str, warehouse: Path) -> History:

@@ -5,16 +5,15 @@ A site may have several catalogs, each a warehouse with a policy of its own: man
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.deployments import Deployed, Sections, copied, inline
 from tests.formats.paimon.histories import History
 from tests.formats.paimon.reading import all_refs, refs_of, rows_by_java, rows_by_pypaimon
-from tests.jobs.orphan_cleanup.site import Seen
+from tests.support.configuration import Sections, copied
+from tests.support.deployments import Deployed, Properties, Seen
 
 EXPIRY, DELETION, ORPHANS, PARTITIONS = "snapshot-expiry", "physical-deletion", "orphans", "partition-expiry"
 
@@ -31,22 +30,20 @@ SECTIONS: Mapping[str, Mapping[str, Any]] = {
 class Site(Deployed):
     """Catalogs by name, each with the directory of its warehouse, and what their configuration says."""
 
-    catalogs: tuple[str, ...] = ("lake",)
+    names: tuple[str, ...] = ("lake",)
+    format: str = "paimon"
     sections: Sections = field(default_factory=lambda: copied(SECTIONS))
     address: str = ""
     """Where the warehouses are, if not on this disk."""
-    storage: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Credentials and addresses of stores, by prefix."""
 
     def warehouse(self, catalog: str = "lake") -> Path:
         return self.base / catalog
 
-    def catalog_lines(self) -> Iterator[str]:
-        for name in self.catalogs:
-            address = f"{self.address}{name}" if self.address else f"file://{self.warehouse(name)}"
-            yield from (f"[catalogs.{name}]", 'format = "paimon"', f"properties = {inline({'warehouse': address})}")
-        for prefix, values in self.storage.items():
-            yield from (f'[storage."{prefix}"]', *(f"{key} = {json.dumps(value)}" for key, value in values.items()))
+    def properties_of(self) -> Mapping[str, Properties]:
+        addresses = {
+            name: f"{self.address}{name}" if self.address else f"file://{self.warehouse(name)}" for name in self.names
+        }
+        return {name: {"warehouse": address} for name, address in addresses.items()}
 
 
 def name_of(history: History, catalog: str = "lake") -> str:

@@ -18,9 +18,7 @@ from tests.formats.paimon.histories import History, Library, age, backdate, plan
 from tests.formats.paimon.reading import Ref, all_refs, refs_of, rows_by_pypaimon
 from tests.formats.paimon.shapes import commit_of, manifests_of
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, PARTITIONS, Site, name_of
-from tests.jobs.orphan_cleanup.site import Seen
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
 
 Damage = Callable[[History], None]
 UNSUPPORTED, UNREADABLE, INCOMPLETE = (
@@ -141,7 +139,7 @@ class Damaged:
 
 @pytest.fixture(scope="module")
 def damaged(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with Site(tmp_path_factory.mktemp("damaged"), catalogs=SCENES) as site:
+    with Site(tmp_path_factory.mktemp("damaged"), names=SCENES) as site:
         site.sections["snapshot_expiry"] = {"retain_min": 3, "retain_max": 3, "retain_hours": 0}
         site.sections["partition_expiry"] = {"expiration_hours": 24 * 30}
         histories = {

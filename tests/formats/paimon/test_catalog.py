@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from pypaimon import CatalogFactory, Schema
 
-from lakewarden.formats.paimon import open_catalog, reader
+from lakewarden.formats.paimon import open_format
 from lakewarden.model.errors import CatalogUnavailableError, StoreUnavailableError
+from lakewarden.model.format import Format
 from lakewarden.model.ports import Catalog, Directory, Files
 from lakewarden.model.table import TableState
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
 from tests.formats.paimon.tables import COLUMNS, Lake, LakeTable, Meddled, upload
+from tests.support.storage import Seaweed
 
 STORES = Stores()
 NOW = datetime.now(UTC)
@@ -26,8 +27,8 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "wh")
 
 
-def catalog(warehouse: Path | str, files: Files = STORES, **properties: str) -> Catalog:
-    return open_catalog("p", {"warehouse": str(warehouse), **properties}, files, lambda *_: None)
+def catalog(warehouse: Path | str, files: Files = STORES, **properties: str) -> Format:
+    return open_format("p", {"warehouse": str(warehouse), **properties}, files, lambda *_: None)
 
 
 def names(found: Catalog) -> list[str]:
@@ -45,7 +46,7 @@ def test_every_table_of_every_database(lake: Lake) -> None:
     lake.create("a")
     found = catalog(lake.path)
     assert names(found) == ["p.db.a", "p.db.b", "p.other.a"]
-    assert (found.name, found.format, reader().format) == ("p", "paimon", "paimon")
+    assert (found.name, found.format, found.reader.format) == ("p", "paimon", "paimon")
 
 
 def test_what_is_no_table_is_not_named(lake: Lake) -> None:
@@ -164,7 +165,7 @@ class TestTrouble:
 
     def test_no_warehouse(self) -> None:
         with pytest.raises(CatalogUnavailableError, match="warehouse"):
-            open_catalog("p", {}, STORES, lambda *_: None).pointers()
+            open_format("p", {}, STORES, lambda *_: None).pointers()
 
     def test_a_link_to_a_database_is_an_error(self, lake: Lake, tmp_path: Path) -> None:
         lake.create("a")
@@ -206,7 +207,7 @@ class TestMetastores:
         properties = self.jdbc(tmp_path)
         self.create(properties)
         LakeTable(lake, "db.t", lake.path / "db.db/t").write("2024-01-01")
-        found = open_catalog("p", properties, STORES, lambda *_: None)
+        found = open_format("p", properties, STORES, lambda *_: None)
         assert names(found) == ["p.db.t"]
         state = load(found, "p.db.t")
         assert (state.refusal, state.current_snapshot_id) == (None, 1)
@@ -216,7 +217,7 @@ class TestMetastores:
         self.create(properties)
         shutil.rmtree(tmp_path / "wh/db.db/t")
         with pytest.raises(CatalogUnavailableError, match="catalog p"):
-            open_catalog("p", properties, STORES, lambda *_: None).pointers()
+            open_format("p", properties, STORES, lambda *_: None).pointers()
 
     def test_a_metastore_that_is_not_known(self, tmp_path: Path) -> None:
         with pytest.raises(CatalogUnavailableError, match="hive"):
@@ -237,7 +238,6 @@ class TestMetastores:
         assert len(state.manifest_lists) == 2
 
 
-@pytest.mark.s3
 def test_on_an_object_store(lake: Lake, seaweed: Seaweed) -> None:
     table = lake.create("a")
     table.write("2024-01-01")

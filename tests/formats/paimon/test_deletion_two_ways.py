@@ -15,8 +15,6 @@ from tests.formats.paimon.histories import NAMES, Library, age, plant
 from tests.formats.paimon.scenes import Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site
 
-pytestmark = pytest.mark.spark
-
 
 def told(site: Site, job: str) -> dict[str, Any]:
     """What a plan says of every table and of every file that is not simply live."""

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.formats.paimon.manifests.avro_records import merged, read_records, write_records
+from lakewarden.formats.avro import AvroFile, read_avro, write_avro
+from lakewarden.formats.paimon.manifests.files import merged
 from lakewarden.model.errors import IncompleteManifestError, UnreadableMetadataError, UnsupportedTableError
 from tests.formats.paimon.dropping import drop, partition, records, rewrite, snapshots
 from tests.formats.paimon.reading import Ref, all_refs, rows_by_pypaimon
@@ -284,17 +285,17 @@ STRICT = {**OLD, "fields": [*OLD["fields"], {"name": "_MUST", "type": "string"}]
 
 
 def file_of(schema: dict[str, Any], *rows: dict[str, Any]) -> Any:
-    return read_records(write_records(schema, "zstandard", rows), "a list")
+    return read_avro(write_avro(AvroFile(schema, "zstandard", rows)), "a list")
 
 
 def test_fields_of_newer_writers_survive() -> None:
     old, new = file_of(OLD, {"_FILE_NAME": "a"}), file_of(NEW, {"_FILE_NAME": "b", "_NEWS": "sidecar"})
     for both in (merged(old, new), merged(new, old)):
-        again = read_records(write_records(both.schema, both.codec, both.records), "a list")
+        again = read_avro(write_avro(both), "a list")
         assert {row["_FILE_NAME"]: row["_NEWS"] for row in again.records} == {"a": None, "b": "sidecar"}
         assert again.codec == "zstandard"
     three = merged(merged(old, new), file_of(OTHER, {"_FILE_NAME": "c", "_ELSE": 3}))
-    rows = read_records(write_records(three.schema, three.codec, three.records), "a list").records
+    rows = read_avro(write_avro(three), "a list").records
     assert rows[2] == {"_FILE_NAME": "c", "_NEWS": None, "_ELSE": 3}
 
 
@@ -302,13 +303,13 @@ def test_a_field_that_nobody_can_fill_in_is_refused() -> None:
     with pytest.raises(UnsupportedTableError, match="_MUST"):
         merged(file_of(OLD, {"_FILE_NAME": "a"}), file_of(STRICT, {"_FILE_NAME": "b", "_MUST": "x"}))
     with pytest.raises(UnsupportedTableError):
-        write_records(STRICT, "null", [{"_FILE_NAME": "a"}])
+        write_avro(AvroFile(STRICT, "null", ({"_FILE_NAME": "a"},)))
 
 
 @pytest.mark.parametrize("cut", [*range(1, 60, 7), -1, -17])
 def test_a_cut_file_is_an_error_wherever_it_is_cut(cut: int) -> None:
-    whole = write_records(NEW, "null", [{"_FILE_NAME": "a" * 50, "_NEWS": None}] * 20)
+    whole = write_avro(AvroFile(NEW, "null", ({"_FILE_NAME": "a" * 50, "_NEWS": None},) * 20))
     with pytest.raises(IncompleteManifestError, match="a list"):
-        read_records(whole[: cut if cut < 0 else len(whole) - cut], "a list")
+        read_avro(whole[: cut if cut < 0 else len(whole) - cut], "a list")
     with pytest.raises(IncompleteManifestError, match="rows"):
-        read_records(whole, "a list", rows=19)
+        read_avro(whole, "a list", rows=19)

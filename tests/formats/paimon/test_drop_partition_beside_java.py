@@ -15,7 +15,6 @@ from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.partitions.choice import PartitionFiles, expirable_partitions
 from lakewarden.formats.paimon.partitions.values import DEFAULT_NAME, decode, partition_columns, spelled
 from lakewarden.model.partition_times import compile_formatter, parse_default
-from lakewarden.model.policy import PartitionPolicy
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon import java
 from tests.formats.paimon.dropping import drop, records, snapshots
@@ -23,8 +22,7 @@ from tests.formats.paimon.histories import NAMES, Library
 from tests.formats.paimon.reading import Ref, all_refs, open_table, rows_by_java, rows_by_pypaimon
 from tests.formats.paimon.story import Story
 from tests.formats.paimon.test_partition_values import WITH_FORMATTER, WITHOUT_FORMATTER
-
-pytestmark = pytest.mark.spark
+from tests.support.policies import partition_policy
 
 
 def partitions_of(location: Path) -> list[PartitionFiles]:
@@ -138,7 +136,7 @@ def test_the_same_partitions_expire(spark: Any, tmp_path: Path, options: dict[st
     schema = read_table(f"file://{story.location}/", Stores()).main.schema
     chosen = replace(schema, options={**schema.options, **options})
     zone = spark._jvm.java.util.TimeZone.getDefault().getID()
-    policy = PartitionPolicy(time_zone=zone)
+    policy = partition_policy(time_zone=zone)
     found = expirable_partitions(chosen, policy, partitions_of(story.location), datetime.now(UTC))
     expected = java.expire_partitions(story.location, options)
     assert [p.label.removeprefix("dt=") for p in found.expired] == [one["dt"] for one in expected]

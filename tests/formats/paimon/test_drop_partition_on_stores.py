@@ -8,10 +8,10 @@ from pathlib import Path
 
 from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.partitions.drop import drop_partitions
-from tests.fixtures_storage import Place
 from tests.formats.paimon.dropping import partition, snapshots
 from tests.formats.paimon.reading import Ref, rows_by_pypaimon
 from tests.formats.paimon.story import Story, files_of
+from tests.support.storage import Place
 
 DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")
 

@@ -22,9 +22,7 @@ from tests.formats.paimon.needs import branch_refs, content_names, needed_names
 from tests.formats.paimon.reading import Ref, branches_of, refs_of
 from tests.formats.paimon.shapes import DELETE, entries_of, names_of
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site, check_rows, name_of
-from tests.jobs.orphan_cleanup.site import Seen
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
 
 HOUR = 3_600_000
 GAP = 3
@@ -155,7 +153,7 @@ class Expired:
 def expired(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expired]:
     """Expiry by Java; by ours, then orphan cleanup, which must mind what is pending, then deletion."""
     base = tmp_path_factory.mktemp("expiry")
-    with Site(base, catalogs=tuple(CHOICES)) as site:
+    with Site(base, names=tuple(CHOICES)) as site:
         site.sections["snapshot_expiry"] = {}
         site.policies = {f"{name}.*": {"snapshot_expiry": choice.ours} for name, choice in CHOICES.items()}
         ours = {(choice, name): library.copy_of(name, site.warehouse(choice)) for choice, name in CASES}

@@ -17,14 +17,12 @@ import pytest
 from lakewarden.jobs.snapshot_expiry import table_steps as hands
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.run import RunResult
-from lakewarden.steps.apply import tables as table_run
+from lakewarden.steps.apply import ending
 from tests.formats.paimon.histories import History, Library, age, backdate
 from tests.formats.paimon.site import DELETION, EXPIRY, Site, check_rows
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.steps.apply.test_crash import Crash
-from tests.worlds import environment
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
+from tests.support.worlds import environment
 
 # Plain files, snapshots that become changelogs, two branches.
 HISTORIES = ("partition_overwrites", "decoupled_changelog", "branch_with_commits")
@@ -94,7 +92,7 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "intent": (deployment.ledger.journal, "intent"),
         "delete": (hands, "delete"),
         "outcomes": (deployment.ledger.journal, "outcomes"),
-        "head": (table_run, "write_head"),
+        "head": (ending, "write_head"),
         "finish": (deployment.ledger.runs, "finish"),
     }[name]
 

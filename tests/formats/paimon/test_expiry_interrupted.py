@@ -13,9 +13,7 @@ from tests.formats.paimon import scenes
 from tests.formats.paimon.histories import Library, age, backdate
 from tests.formats.paimon.scenes import Deed, Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, Site
-from tests.jobs.orphan_cleanup.site import Seen
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
 
 
 def rolls_back_only(scene: Scene) -> None:
@@ -46,7 +44,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def stage(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One plan a scene, all of one moment."""
-    with Site(tmp_path_factory.mktemp("interrupted"), catalogs=tuple(CASES)) as site:
+    with Site(tmp_path_factory.mktemp("interrupted"), names=tuple(CASES)) as site:
         found = {}
         for name in CASES:
             history = library.copy_of("partition_overwrites", site.warehouse(name))

@@ -14,7 +14,8 @@ from tests.formats.paimon.register import some
 from tests.formats.paimon.site import DELETION, EXPIRY, Site
 from tests.formats.paimon.story import History, Story
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
+
 JANUARY = "2024-01-01"
 CHANGELOGS = {
     "bucket": "1",

@@ -15,11 +15,9 @@ from tests.formats.paimon.histories import Library, age, backdate
 from tests.formats.paimon.reading import Ref
 from tests.formats.paimon.scenes import Deed, Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site, name_of
-from tests.jobs.orphan_cleanup.site import Seen
-from tests.lakes import local_path
-from tests.worlds import at_batch
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
+from tests.support.lakes import local_path
+from tests.support.worlds import at_batch
 
 HISTORY = "partition_overwrites"
 ALL = [1, 2, 3, 4, 5, 6]
@@ -62,7 +60,7 @@ class Day:
 
 @pytest.fixture(scope="module")
 def day(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    with Site(tmp_path_factory.mktemp("races"), catalogs=SCENES) as site:
+    with Site(tmp_path_factory.mktemp("races"), names=SCENES) as site:
         # The scene in the middle of the run needs batches before it and after it.
         site.sections["physical_deletion"]["batch_size"] = 20
         found = {name: Scene.of(library.copy_of(HISTORY, site.warehouse(name))) for name in SCENES}

@@ -20,8 +20,6 @@ from tests.formats.paimon.shapes import (
     names_of,
 )
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pypaimon_reads_what_was_written(library: Library, name: str) -> None:

@@ -12,8 +12,6 @@ from tests.formats.paimon.histories import NAMES, History, Library, age, backdat
 from tests.formats.paimon.reading import Ref, all_refs, refs_of, rows_by_java
 from tests.formats.paimon.shapes import DELETE, entries_of, live_names, names_of
 
-pytestmark = pytest.mark.spark
-
 OPEN = tuple(name for name in NAMES if name != "append_deletion_vectors")
 
 LOST = {

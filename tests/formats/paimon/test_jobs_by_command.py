@@ -13,7 +13,7 @@ from tests.formats.paimon.histories import Library, age, plant
 from tests.formats.paimon.reading import Ref, all_refs
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, PARTITIONS, Site
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 def command(site: Site, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

@@ -12,9 +12,7 @@ from lakewarden.model.run import RunResult
 from tests.formats.paimon.histories import History, Library, backdate, plant
 from tests.formats.paimon.reading import Ref, rows_by_java
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, PARTITIONS, Site, check_rows, name_of
-from tests.steps.apply.s3.conftest import Bucket, bucket  # noqa: F401
-
-pytestmark = [pytest.mark.spark, pytest.mark.s3]
+from tests.support.buckets import Bucket
 
 NAMES = (
     "partition_overwrites",
@@ -39,7 +37,7 @@ class Places:
 
 
 @pytest.fixture
-def places(library: Library, bucket: Bucket, tmp_path: Path) -> Iterator[Places]:  # noqa: F811
+def places(library: Library, bucket: Bucket, tmp_path: Path) -> Iterator[Places]:
     local = Site(tmp_path / "local")
     histories = {name: library.copy_of(name, local.warehouse()) for name in NAMES}
     leftovers = set()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.formats.paimon.metadata.documents import table_state, table_uuid
 from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.state import table_state, table_uuid
 from lakewarden.model.table import TableState
 from lakewarden.model.verdict import Kind
 from lakewarden.storage.stores import Stores

@@ -17,9 +17,7 @@ from lakewarden.model.run import RunResult
 from tests.formats.paimon import java
 from tests.formats.paimon.histories import NAMES, OLD, History, Library, age, plant
 from tests.formats.paimon.site import ORPHANS, Site, check_rows, name_of
-from tests.jobs.orphan_cleanup.site import Seen
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
 
 OPEN = tuple(name for name in NAMES if name != "append_deletion_vectors")
 
@@ -75,7 +73,7 @@ class Swept:
 
 @pytest.fixture(scope="module")
 def swept(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swept]:
-    with Site(tmp_path_factory.mktemp("orphans"), catalogs=("lake", "odd")) as site:
+    with Site(tmp_path_factory.mktemp("orphans"), names=("lake", "odd")) as site:
         histories = {name: library.copy_of(name, site.warehouse()) for name in NAMES}
         odd = library.copy_of(ODD, site.warehouse("odd"))
         expected = {}

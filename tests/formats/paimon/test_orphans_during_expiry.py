@@ -17,8 +17,6 @@ from tests.formats.paimon.register import some
 from tests.formats.paimon.scenes import Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site, name_of
 
-pytestmark = pytest.mark.spark
-
 HISTORY = "partition_overwrites"
 REFUSALS = {UnsettledTableError.code, UnreadableMetadataError.code, IncompleteManifestError.code}
 Progress = Callable[[str, int, int], None]
@@ -53,7 +51,7 @@ DEEDS: dict[str, Callable[[Scene], None]] = {"expired": expire, "replaced": comm
 @pytest.fixture
 def site(library: Library, tmp_path: Path) -> Iterator[tuple[Site, dict[str, Scene], dict[str, set[Path]]]]:
     """A scene for each deed, all files old, orphans planted."""
-    with Site(tmp_path, catalogs=tuple(DEEDS)) as made:
+    with Site(tmp_path, names=tuple(DEEDS)) as made:
         scenes = {name: Scene.of(library.copy_of(HISTORY, made.warehouse(name))) for name in DEEDS}
         planted = {}
         for name, scene in scenes.items():

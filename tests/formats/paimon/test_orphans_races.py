@@ -17,10 +17,8 @@ from tests.formats.paimon.register import some
 from tests.formats.paimon.scenes import Deed, Scene
 from tests.formats.paimon.site import ORPHANS, Site, name_of
 from tests.formats.paimon.story import Story
-from tests.jobs.orphan_cleanup.site import Seen
-from tests.worlds import at_batch
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
+from tests.support.worlds import at_batch
 
 BATCH = 10
 OLD_FIRST = tuple(some("2024-01-01", 0))
@@ -88,7 +86,7 @@ class Day:
 
 @pytest.fixture(scope="module")
 def day(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    with Site(tmp_path_factory.mktemp("races"), catalogs=tuple(DEEDS)) as site:
+    with Site(tmp_path_factory.mktemp("races"), names=tuple(DEEDS)) as site:
         site.sections["orphan_cleanup"]["batch_size"] = BATCH
         found, leftovers, planted = {}, {}, {}
         for name in DEEDS:
@@ -134,8 +132,8 @@ def test_another_table_in_its_place_is_left_alone(day: Day) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_a_table_that_was_dropped_does_not_stop_the_others(tmp_path: Path) -> None:
-    with Site(tmp_path, catalogs=("dropped", "quiet")) as site:
-        found = {name: build(site.warehouse(name)) for name in site.catalogs}
+    with Site(tmp_path, names=("dropped", "quiet")) as site:
+        found = {name: build(site.warehouse(name)) for name in site.names}
         planted = {name: plant(scene.history) for name, (scene, _) in found.items()}
         plan = site.plan(ORPHANS)
         scenes.drops(found["dropped"][0])

@@ -13,6 +13,7 @@ from pypaimon.table.row.generic_row import GenericRow, GenericRowSerializer
 from lakewarden.formats.paimon.metadata.table import Schema
 from lakewarden.formats.paimon.partitions.choice import PartitionFiles, PartitionRetention, expirable_partitions
 from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
+from tests.support.policies import partition_policy
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -40,7 +41,7 @@ def judged(
 ) -> PartitionRetention:
     rows = [value if isinstance(value, tuple) else (value,) for value in values]
     files = [PartitionFiles(partition(types, row), 1, None) for row in rows]
-    return expirable_partitions(schema_of(options, *types), policy or PartitionPolicy(), files, now)
+    return expirable_partitions(schema_of(options, *types), policy or partition_policy(), files, now)
 
 
 def labels(found: PartitionRetention) -> list[str]:
@@ -67,9 +68,9 @@ def test_the_bytes_come_back_with_the_name() -> None:
 def test_nothing_goes_unless_somebody_says_how_long_partitions_live() -> None:
     found = judged({}, ["1970-01-01"])
     assert (found.expired, found.inactive) == ((), "partition.expiration-time is not set")
-    assert labels(judged({}, ["1970-01-01"], PartitionPolicy(expiration=DAY))) == ["1970-01-01"]
-    assert judged(WEEK, ["2024-01-09"], PartitionPolicy(expiration=DAY / 2)).expired
-    plain = expirable_partitions(Schema(0, (), (), (), WEEK), PartitionPolicy(), [], NOW)
+    assert labels(judged({}, ["1970-01-01"], partition_policy(expiration=DAY))) == ["1970-01-01"]
+    assert judged(WEEK, ["2024-01-09"], partition_policy(expiration=DAY / 2)).expired
+    plain = expirable_partitions(Schema(0, (), (), (), WEEK), partition_policy(), [], NOW)
     assert plain.inactive == "the table has no partitions"
 
 
@@ -88,7 +89,7 @@ def test_formatter_and_pattern_from_the_table_and_from_the_policy() -> None:
     options = {**WEEK, "partition.timestamp-formatter": "yyyyMMdd HH", "partition.timestamp-pattern": "$dt $hr"}
     types = ("STRING", "STRING")
     assert len(judged(options, [("20240103", "11"), ("20240103", "12")], types=types).expired) == 1
-    policy = PartitionPolicy(timestamp_formatter="yyyyMMdd", timestamp_pattern="$dt")
+    policy = partition_policy(timestamp_formatter="yyyyMMdd", timestamp_pattern="$dt")
     assert len(judged(options, [("20240103", "11"), ("20240103", "12")], policy, types).expired) == 2
 
 
@@ -102,7 +103,7 @@ def test_a_day_by_its_type() -> None:
     ("zone", "expired"), [("UTC", False), ("Asia/Tokyo", True), ("America/New_York", False), ("Etc/GMT-1", True)]
 )
 def test_the_wall_clock_is_the_zones(zone: str, expired: bool) -> None:
-    found = judged(WEEK, ["2024-01-03 12:30:00"], PartitionPolicy(time_zone=zone))
+    found = judged(WEEK, ["2024-01-03 12:30:00"], partition_policy(time_zone=zone))
     assert bool(found.expired) is expired
 
 
@@ -112,7 +113,7 @@ def test_the_oldest_names_go_first_up_to_the_limit() -> None:
     assert labels(found) == [f"2023-01-{day:02d}" for day in range(1, 6)]
     assert set(reasons(found).values()) == {"limit of 5 at a time"}
     assert [len(batch) for batch in found.batches] == [2, 2, 1]
-    found = judged(WEEK, days, PartitionPolicy(max_partitions=7))
+    found = judged(WEEK, days, partition_policy(max_partitions=7))
     assert [len(batch) for batch in found.batches] == [7]
     assert len(judged(WEEK, [f"2023-{m}-{d}" for m in range(1, 12) for d in range(1, 12)]).expired) == 100
 
@@ -134,7 +135,7 @@ def test_by_the_last_change(zone: str, ids: list[int]) -> None:
         PartitionFiles(partition(["INT"], [4]), 0, ms(datetime(2000, 1, 1))),
         PartitionFiles(partition(["INT"], [5]), 1, 2**62),
     ]
-    policy = PartitionPolicy(strategy=PartitionStrategy.UPDATE_TIME, time_zone=zone, timestamp_formatter="YYYY")
+    policy = partition_policy(strategy=PartitionStrategy.UPDATE_TIME, time_zone=zone, timestamp_formatter="YYYY")
     found = expirable_partitions(schema_of(WEEK, "INT"), policy, rows, NOW)
     assert labels(found) == [str(i) for i in ids]
     assert reasons(found)["3"] == "a file has no creation time"
@@ -145,8 +146,8 @@ def test_by_the_last_change(zone: str, ids: list[int]) -> None:
 def test_the_strategy_of_the_table() -> None:
     options = {**WEEK, "partition.expiration-strategy": "update-time"}
     row = PartitionFiles(partition(["STRING"], ["2099-01-01"]), 1, ms(datetime(2000, 1, 1)))
-    assert expirable_partitions(schema_of(options, "STRING"), PartitionPolicy(), [row], NOW).expired
-    by_value = PartitionPolicy(strategy=PartitionStrategy.VALUES_TIME)
+    assert expirable_partitions(schema_of(options, "STRING"), partition_policy(), [row], NOW).expired
+    by_value = partition_policy(strategy=PartitionStrategy.VALUES_TIME)
     assert not expirable_partitions(schema_of(options, "STRING"), by_value, [row], NOW).expired
 
 
@@ -176,6 +177,6 @@ def test_what_cannot_be_judged_or_dropped_is_refused(options: Mapping[str, str],
 
 def test_bytes_that_are_no_partition_of_the_table_stay() -> None:
     rows = [PartitionFiles(partition(["STRING", "INT"], ["1999-01-01", 1]), 1, None)]
-    found = expirable_partitions(schema_of(WEEK, "STRING"), PartitionPolicy(), rows, NOW)
+    found = expirable_partitions(schema_of(WEEK, "STRING"), partition_policy(), rows, NOW)
     assert not found.expired
     assert "other columns" in found.kept[0].reason

@@ -23,9 +23,7 @@ from tests.formats.paimon.scenes import Scene
 from tests.formats.paimon.shapes import commit_of, index_entries_of, live_names
 from tests.formats.paimon.site import DELETION, EXPIRY, PARTITIONS, Site, name_of
 from tests.formats.paimon.test_expiry_crashes import Crash, crashing
-from tests.jobs.orphan_cleanup.site import Seen
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
 
 CUTOFF = datetime(2024, 1, 2, 12, tzinfo=UTC)
 HOURS = (datetime.now(UTC) - CUTOFF).total_seconds() / 3600
@@ -79,7 +77,7 @@ CASES = [*(("values", name) for name in BY_VALUES), *(("update", name) for name 
 @pytest.fixture(scope="module")
 def dropped(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dropped]:
     base = tmp_path_factory.mktemp("partitions")
-    with Site(base, catalogs=("values", "update")) as site:
+    with Site(base, names=("values", "update")) as site:
         site.policies = {
             "values.*": {"partition_expiry": {"expiration_hours": HOURS, "batch_size": 1}},
             "update.*": {"partition_expiry": {"expiration_hours": 1, "strategy": "update-time"}},
@@ -240,7 +238,7 @@ DEEDS = {
 
 @pytest.fixture(scope="module")
 def late(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Scene], RunResult]]:
-    with Site(tmp_path_factory.mktemp("late"), catalogs=tuple(DEEDS)) as site:
+    with Site(tmp_path_factory.mktemp("late"), names=tuple(DEEDS)) as site:
         site.sections["partition_expiry"] = {"expiration_hours": HOURS}
         found = {name: Scene.of(library.copy_of("partition_overwrites", site.warehouse(name))) for name in DEEDS}
         plan = site.plan(PARTITIONS)

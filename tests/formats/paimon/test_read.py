@@ -12,8 +12,8 @@ from lakewarden.formats.paimon.metadata.read import TRIES, read_table
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.model.errors import StoreUnavailableError, UnreadableMetadataError, UnsettledTableError
 from lakewarden.storage.stores import Stores
-from tests.fixtures_storage import Seaweed
 from tests.formats.paimon.tables import Lake, LakeTable, Meddled, upload
+from tests.support.storage import Seaweed
 
 STORES = Stores()
 
@@ -315,7 +315,6 @@ class TestFingerprint:
         assert fingerprint(list_metadata(table.location, STORES)) != before
 
 
-@pytest.mark.s3
 def test_the_same_on_an_object_store(table: LakeTable, seaweed: Seaweed) -> None:
     table.opened.create_tag("t2", 2)
     table.opened.branch_manager().create_branch("b1", "t2")

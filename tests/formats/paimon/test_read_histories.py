@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakewarden.formats.paimon.metadata.documents import table_state, table_uuid
 from lakewarden.formats.paimon.metadata.names import NAMES
 from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.state import table_state, table_uuid
 from lakewarden.model.table import TableState
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon import histories
@@ -23,16 +23,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 STORES = Stores()
 KEY = ("dt", "id")
 DECOUPLED = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20"}
-
-
-@pytest.fixture(scope="module")
-def library(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(tmp_path_factory.mktemp("pasts"))
 
 
 def state_of(location: Path) -> TableState:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.formats.paimon.manifests.fields import PaimonReader
+from lakewarden.formats.paimon.manifests.reader import PaimonReader, list_columns, manifest_columns
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.uri import canonical
 from lakewarden.pipeline.read.avro.decode import decode_files
@@ -30,7 +30,7 @@ def rows(table: LakeTable, prefix: str, *, lists: bool = False) -> list[dict[str
     names = sorted(name for name in found if lists or "manifest-list" not in name)
     assert names
     blobs = [(table.path / name).read_bytes() for name in names]
-    decoded, _, errors = decode_files(blobs, READER.list_columns if lists else READER.manifest_columns)
+    decoded, _, errors = decode_files(blobs, list_columns if lists else manifest_columns)
     assert not errors
     return [row for part in decoded for row in part.table.to_pylist()]
 
@@ -65,8 +65,8 @@ def test_index_manifests(table: LakeTable) -> None:
 
 
 def test_files_of_older_versions_lack_fields() -> None:
-    assert "extra" not in READER.list_columns(["_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"])
-    assert dict(READER.manifest_columns(["_KIND", "_FILE", "_FILE._FILE_NAME"])) == {
+    assert "extra" not in list_columns(["_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"])
+    assert dict(manifest_columns(["_KIND", "_FILE", "_FILE._FILE_NAME"])) == {
         "path": "_FILE._FILE_NAME",
         "status": "_KIND",
     }
@@ -76,13 +76,13 @@ def test_files_of_older_versions_lack_fields() -> None:
 def test_a_list_without_what_proves_it_whole_is_refused(missing: str) -> None:
     names = {"_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"} - {missing}
     with pytest.raises(UnsupportedTableError, match=missing):
-        READER.list_columns(names)
+        list_columns(names)
 
 
 def test_a_manifest_without_names_or_kinds_is_refused() -> None:
     for names in (["_FILE._FILE_NAME"], ["_KIND"], ["_INDEX_TYPE", "_KIND"]):
         with pytest.raises(UnsupportedTableError):
-            READER.manifest_columns(names)
+            manifest_columns(names)
 
 
 def test_it_travels_and_recognises_nothing() -> None:

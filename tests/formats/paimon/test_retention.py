@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from lakewarden.formats.paimon.expiry.retention import Retention, decoupled, expirable, expirable_changelogs
 from lakewarden.formats.paimon.metadata.options import in_words, parse_duration
 from lakewarden.formats.paimon.metadata.table import Branch, Schema, Snapshot
-from lakewarden.model.policy import AgeRule, ExpiryPolicy
+from lakewarden.model.policy import AgeRule
+from tests.support.policies import expiry_policy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-DEFAULT = ExpiryPolicy()
+DEFAULT = expiry_policy()
 OLD = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "1"}
 
 
@@ -71,7 +72,7 @@ def test_nothing_goes_from_no_history_or_a_short_one() -> None:
 )
 def test_whose_age_counts(rule: AgeRule, expired: tuple[int, ...], reason: str) -> None:
     table = branch(range(1, 6), {"snapshot.num-retained.min": "1"}, ages([5, 4, 3, 0.5, 0.1]))
-    found = expirable(table, ExpiryPolicy(age_rule=rule), NOW)
+    found = expirable(table, expiry_policy(age_rule=rule), NOW)
     assert found.expired == expired
     assert found.kept[expired[-1] + 1] == reason
 
@@ -79,7 +80,7 @@ def test_whose_age_counts(rule: AgeRule, expired: tuple[int, ...], reason: str) 
 def test_exactly_at_the_limit_a_snapshot_stays() -> None:
     options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "2 h"}
     table = branch(range(1, 4), options, ages([3, 2, 1]))
-    policy = ExpiryPolicy(age_rule=AgeRule.OWN)
+    policy = expiry_policy(age_rule=AgeRule.OWN)
     assert expirable(table, policy, NOW).expired == (1,)
     assert expirable(table, policy, NOW + timedelta(milliseconds=1)).expired == (1, 2)
 
@@ -112,10 +113,10 @@ def test_the_policy_wins_over_the_options() -> None:
     options = {"snapshot.num-retained.min": "5", "snapshot.num-retained.max": "7", "snapshot.expire.limit": "2"}
     table = branch(range(1, 21), options)
     assert expirable(table, DEFAULT, NOW).expired == (1, 2)
-    assert expirable(table, ExpiryPolicy(max_expire=4), NOW).expired == (1, 2, 3, 4)
-    wide = ExpiryPolicy(max_expire=100, retain_min=3, retain_max=4, retain=timedelta(days=1))
+    assert expirable(table, expiry_policy(max_expire=4), NOW).expired == (1, 2, 3, 4)
+    wide = expiry_policy(max_expire=100, retain_min=3, retain_max=4, retain=timedelta(days=1))
     assert expirable(table, wide, NOW).expired == tuple(range(1, 17))
-    assert expirable(table, ExpiryPolicy(retain=timedelta(days=1), max_expire=100), NOW).expired == tuple(range(1, 14))
+    assert expirable(table, expiry_policy(retain=timedelta(days=1), max_expire=100), NOW).expired == tuple(range(1, 14))
 
 
 def test_only_what_is_behind_the_last_gap_expires() -> None:
@@ -134,7 +135,7 @@ def test_a_missing_end_is_never_the_end() -> None:
 
 def test_a_later_older_snapshot_stays_behind_a_younger_one() -> None:
     table = branch(range(1, 5), {"snapshot.num-retained.min": "1"}, ages([5, 0.5, 5, 5]))
-    found = expirable(table, ExpiryPolicy(age_rule=AgeRule.OWN), NOW)
+    found = expirable(table, expiry_policy(age_rule=AgeRule.OWN), NOW)
     assert found.expired == (1,)
     assert found.kept[3] == "comes after snapshot 2, which is too young"
 
@@ -287,7 +288,7 @@ def javas_end(table: Branch, rule: AgeRule, now: datetime) -> int:
 @settings(deadline=None)
 @given(histories(gaps=False), RULES)
 def test_without_gaps_it_is_what_java_does(table: Branch, rule: AgeRule) -> None:
-    found = expirable(table, ExpiryPolicy(age_rule=rule), NOW)
+    found = expirable(table, expiry_policy(age_rule=rule), NOW)
     end = javas_end(table, rule, NOW)
     assert found.expired == tuple(s.id for s in table.snapshots if s.id < end)
 
@@ -296,7 +297,7 @@ def test_without_gaps_it_is_what_java_does(table: Branch, rule: AgeRule) -> None
 @given(histories(), RULES)
 def test_what_always_holds(table: Branch, rule: AgeRule) -> None:
     ids = [s.id for s in table.snapshots]
-    found = expirable(table, ExpiryPolicy(age_rule=rule), NOW)
+    found = expirable(table, expiry_policy(age_rule=rule), NOW)
     assert found.refusal is None
     assert ids[-1] not in found.expired
     assert sorted([*found.expired, *found.kept]) == ids
@@ -315,7 +316,7 @@ def test_what_always_holds(table: Branch, rule: AgeRule) -> None:
 @given(histories(gaps=False), st.timedeltas(timedelta(0), timedelta(days=2)))
 def test_time_only_ever_lets_more_go(table: Branch, later: timedelta) -> None:
     for rule in AgeRule:
-        policy = ExpiryPolicy(age_rule=rule, max_expire=1000)
+        policy = expiry_policy(age_rule=rule, max_expire=1000)
         before, after = expirable(table, policy, NOW), expirable(table, policy, NOW + later)
         assert (before.end or 0) <= (after.end or 0)
 
@@ -323,8 +324,8 @@ def test_time_only_ever_lets_more_go(table: Branch, later: timedelta) -> None:
 @settings(deadline=None)
 @given(histories(gaps=False))
 def test_the_stricter_rule_keeps_at_least_as_much(table: Branch) -> None:
-    successor = expirable(table, ExpiryPolicy(age_rule=AgeRule.SUCCESSOR), NOW)
-    own = expirable(table, ExpiryPolicy(age_rule=AgeRule.OWN), NOW)
+    successor = expirable(table, expiry_policy(age_rule=AgeRule.SUCCESSOR), NOW)
+    own = expirable(table, expiry_policy(age_rule=AgeRule.OWN), NOW)
     assert set(successor.expired) <= set(own.expired)
 
 
@@ -332,7 +333,7 @@ def test_the_stricter_rule_keeps_at_least_as_much(table: Branch) -> None:
 @given(histories(gaps=False), RULES)
 def test_doing_it_again_at_once_goes_on_where_it_stopped(table: Branch, rule: AgeRule) -> None:
     """A crash between two removals leaves a shorter history; what was to go still goes and no more."""
-    policy = ExpiryPolicy(age_rule=rule, max_expire=1000)
+    policy = expiry_policy(age_rule=rule, max_expire=1000)
     found = expirable(table, policy, NOW)
     half = found.expired[: len(found.expired) // 2]
     rest = replace(table, snapshots=tuple(s for s in table.snapshots if s.id not in half))

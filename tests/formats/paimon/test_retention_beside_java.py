@@ -11,12 +11,11 @@ import pytest
 from lakewarden.formats.paimon.expiry.retention import expirable, expirable_changelogs
 from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.metadata.table import Branch
-from lakewarden.model.policy import AgeRule, ExpiryPolicy
+from lakewarden.model.policy import AgeRule
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon import java
 from tests.formats.paimon.histories import Library, backdate
-
-pytestmark = pytest.mark.spark
+from tests.support.policies import expiry_policy
 
 
 def main_of(location: Path) -> Branch:
@@ -39,7 +38,7 @@ def test_the_same_snapshots_go(
     history = library.copy_of(name, tmp_path)
     backdate(history, 24)
     before = main_of(history.location)
-    policy = ExpiryPolicy(
+    policy = expiry_policy(
         retain_min=retain_min,
         retain_max=retain_max,
         retain=timedelta(hours=hours),
@@ -71,7 +70,7 @@ def test_the_same_changelogs_go(library: Library, tmp_path: Path) -> None:
     }
     before = main_of(history.location)
     chosen = replace(before, schema=replace(before.schema, options={**before.schema.options, **options}))
-    found = expirable_changelogs(chosen, ExpiryPolicy(), datetime.now(UTC))
+    found = expirable_changelogs(chosen, expiry_policy(), datetime.now(UTC))
     assert found.expired
     java.expire_changelogs(history.location, options)
     left = {changelog.id for changelog in main_of(history.location).changelogs}

@@ -11,26 +11,26 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
-from lakewarden.formats.iceberg import manifest_rewriter
+from lakewarden.formats.iceberg import open_format
 from lakewarden.model.errors import SparkFailedError
-from lakewarden.model.manifests import ManifestLine, ManifestPolicy, Range, survey_of
+from lakewarden.model.manifests import ManifestLine, Range, survey_of
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import manifests as rewriting
 from lakewarden.storage.stores import Stores
-from tests.fixtures_spark import add_sqlite_catalog
-from tests.fixtures_storage import Seaweed
-from tests.formats.iceberg.catalogs.conftest import Serve, rest_jvm, serve
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.partition_expiry.partitioned import Rows, create, insert, rows_of
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_below, rows_at
-from tests.lakes import write_table
-from tests.steps.apply.s3.conftest import Bucket, bucket
+from tests.support.buckets import Bucket
+from tests.support.deployments import Seen
+from tests.support.lakes import write_table
+from tests.support.policies import manifest_policy
+from tests.support.rest import Serve
+from tests.support.spark import add_sqlite_catalog
+from tests.support.storage import Seaweed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["bucket", "rest_jvm", "serve"]
 
 JOB = "manifest-rewrite"
 LAKE = "clustered"
@@ -124,7 +124,6 @@ def clustered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Clustered(site, spark, plan, result, site.plan(JOB), before, files)
 
 
-@pytest.mark.spark
 def test_the_plan_says_how_much_it_would_help(clustered: Clustered) -> None:
     details = {table.__name__: clustered.plan.table(f"{LAKE}.t.{table.__name__}").detail for table in TABLES}
     assert (details["old"]["before"], details["old"]["after"]) == (
@@ -139,7 +138,6 @@ def test_the_plan_says_how_much_it_would_help(clustered: Clustered) -> None:
     assert (changes["old"], changes["in_order"], changes["few"]) == (4, 0, 0)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("name", [table.__name__ for table in TABLES])
 def test_rows_and_files_are_what_they_were(clustered: Clustered, name: str) -> None:
     assert clustered.result.status == "done", clustered.result.failed
@@ -147,7 +145,6 @@ def test_rows_and_files_are_what_they_were(clustered: Clustered, name: str) -> N
     assert live_files(clustered.spark, name) == clustered.files[name]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("name", REWRITTEN)
 def test_each_partition_is_in_one_place_now(clustered: Clustered, name: str) -> None:
     found = clustered.spark.sql(f"SELECT content, partition_spec_id FROM {LAKE}.t.{name}.manifests").collect()
@@ -155,7 +152,6 @@ def test_each_partition_is_in_one_place_now(clustered: Clustered, name: str) -> 
     assert clustered.again.table(f"{LAKE}.t.{name}").changes == {"manifests": 0}
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("name", REWRITTEN)
 def test_the_commit_says_what_it_is_and_no_other_metadata_is_left(clustered: Clustered, name: str) -> None:
     document = clustered.document(name)
@@ -169,7 +165,6 @@ def test_the_commit_says_what_it_is_and_no_other_metadata_is_left(clustered: Clu
     assert {path.name for path in on_disk if path.name.endswith(".json")} == {uri.rpartition("/")[2] for uri in known}
 
 
-@pytest.mark.spark
 def test_another_writer_in_between_is_not_lost(clustered: Clustered, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rewriting begins again on the table that the other one left."""
     spark, name = clustered.spark, f"{LAKE}.t.in_order"
@@ -195,7 +190,6 @@ def test_another_writer_in_between_is_not_lost(clustered: Clustered, monkeypatch
     assert (len(tries), tries[0] in ids, tries[1] == ids[-1]) == (2, False, True)
 
 
-@pytest.mark.spark
 def test_a_snapshot_that_lost_a_file_is_never_committed(clustered: Clustered, monkeypatch: pytest.MonkeyPatch) -> None:
     spark, name = clustered.spark, f"{LAKE}.t.few"
     for first in (1000, 1100, 1200):
@@ -213,7 +207,6 @@ def test_a_snapshot_that_lost_a_file_is_never_committed(clustered: Clustered, mo
     assert clustered.document("few") == before
 
 
-@pytest.mark.spark
 def test_behind_a_rest_catalog(spark: SparkSession, serve: Serve, tmp_path: Path) -> None:
     """No client of ours in Java: the server hears of the snapshot from the same one as ever."""
     uri = serve({"warehouse": f"file://{tmp_path}/warehouse"}).uri
@@ -234,8 +227,6 @@ def test_behind_a_rest_catalog(spark: SparkSession, serve: Serve, tmp_path: Path
         assert set(table.refs()) == {"main", "kept"}
 
 
-@pytest.mark.spark
-@pytest.mark.s3
 def test_on_an_s3_server(spark: SparkSession, bucket: Bucket, seaweed: Seaweed, tmp_path: Path) -> None:
     """Java opens the store with what the catalog's properties say in PyIceberg's words; so does the drop of a partition."""
     properties = {
@@ -274,7 +265,8 @@ def test_a_commit_that_was_rolled_back_is_not_taken_for_made(tmp_path: Path) -> 
         kept = table.metadata.current_snapshot_id
         assert kept is not None
         table.append(row, snapshot_properties={"lakewarden.commit": "undone"})
-        rewriter = manifest_rewriter("lake", site.catalogs["lake"], Stores({}))
+        rewriter = open_format("lake", site.catalogs["lake"], Stores({}), lambda *_: None).manifest_rewriter
+        assert rewriter is not None
 
         def commits() -> dict[str, int]:
             pointer = Pointer("lake.t.parts", table.metadata_location)
@@ -309,7 +301,7 @@ def line(lower: int, upper: int, size: int = 100, spec: int = 0) -> ManifestLine
 
 
 def test_what_a_query_opens() -> None:
-    policy = ManifestPolicy(min_manifests=2, min_gain=0.3)
+    policy = manifest_policy(min_manifests=2, min_gain=0.3)
     # Ten manifests that each span everything, small enough for one.
     found = survey_of([line(0, 9)] * 10, 8000, policy).whole
     assert (found.opened, found.opened_after, found.manifests_after) == (10, 1, 1)
@@ -324,6 +316,6 @@ def test_what_a_query_opens() -> None:
 
 
 def test_only_specs_that_gain_are_rewritten() -> None:
-    policy = ManifestPolicy(min_manifests=2, min_gain=0.1)
+    policy = manifest_policy(min_manifests=2, min_gain=0.1)
     lines = [*[line(0, 9)] * 10, *(line(day, day, spec=1) for day in range(5))]
     assert [one.spec for one in survey_of(lines, 8000, policy).specs] == [0]

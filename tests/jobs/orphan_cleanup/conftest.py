@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.jobs.orphan_cleanup.site import Site
-
-# Before the session starts: its Python workers must run in the environment that has Lakewarden.
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 @pytest.fixture

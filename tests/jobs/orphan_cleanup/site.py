@@ -1,13 +1,12 @@
-"""A lake under test: real tables by PyIceberg, a configuration file, and plans read back as plain values."""
+"""A lake whose orphans are planned: real tables by PyIceberg, and ways to age, damage and read them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,96 +15,27 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
-from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.clock import SystemClock
-from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.warden import Warden
-from lakewarden.wiring import open_warden
-from tests.lakes import age as age_files
-from tests.lakes import age_everything, local_path, plant_orphans, write_table
+from tests.support.deployments import Deployed, Seen, planned, sqlite_properties
+from tests.support.lakes import age as age_files
+from tests.support.lakes import age_everything, local_path, plant_orphans, write_table
 
 WEEKS = timedelta(days=30)
 
 
-class TurnedClock(SystemClock):
-    """The machine's clock, turned `by` as much as a test says: the fault of a wrong clock.
-
-    What has `passed` has passed for the stores too (tests/conftest.py): that is no fault, only later.
-    """
-
-    def __init__(self, by: timedelta = timedelta()) -> None:
-        self.by = by
-        self.passed = timedelta()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + self.by + self.passed
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A plan, with what tests ask of it."""
-
-    plan: Plan
-    path: str
-    rows: Sequence[Mapping[str, Any]]
-
-    def table(self, name: str) -> TablePlan:
-        return next(
-            table for table in self.plan.tables if table.identifier == name or table.identifier == f"lake.{name}"
-        )
-
-    def refusal(self, name: str) -> str | None:
-        """The code of the table's refusal."""
-        found = self.table(name).refusal
-        return found.code if found else None
-
-    def message(self, name: str) -> str:
-        found = self.table(name).refusal
-        assert found is not None, f"{name} was planned"
-        return found.message
-
-    def orphans(self, name: str | None = None) -> set[Path]:
-        return self.judged("orphan", name)
-
-    def judged(self, verdict: str, name: str | None = None) -> set[Path]:
-        """The files of that verdict, as paths on this disk, under the names the plan will delete."""
-        wanted = None if name is None else self.table(name).identifier
-        return {
-            local_path(row["uri"]) for row in self.rows if row["verdict"] == verdict and wanted in (None, row["table"])
-        }
-
-    def verdict(self, path: Path) -> str:
-        """The verdict on one file; a live file has no row."""
-        return next((row["verdict"] for row in self.rows if local_path(row["uri"]) == path), "live")
-
-
-class Site:
-    """One lake, its catalog and its configuration. Tables are `namespace.name` in the catalog `lake`."""
+class Site(Deployed):
+    """One lake of Iceberg tables. They are `namespace.name` in the catalog `lake`."""
 
     def __init__(self, base: Path) -> None:
-        self.base = base
-        self.properties = {
-            "type": "sql",
-            "uri": f"sqlite:///{base}/catalog.db",
-            "warehouse": f"file://{base}/warehouse",
-        }
-        self.catalogs: dict[str, Mapping[str, str]] = {"lake": self.properties}
-        self.settings: dict[str, Any] = {"max_orphan_share": 1.0}
-        self.more = ""
-        self.state = f"file://{base}/state"
-        self.catalog = SqlCatalog("lake", **self.properties)
-        self._wardens: list[Warden] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(
+            base, {"lake": sqlite_properties(base)}, sections={"orphan_cleanup": {"max_orphan_share": 1.0}}
+        )
+        self.catalog = SqlCatalog("lake", **self.catalogs["lake"])
 
     def close(self) -> None:
         self.catalog.close()
-        for warden in self._wardens:
-            warden.close()
+        super().close()
 
     def add(self, name: str, **how: Any) -> Table:
         """A table with two appends, in the warehouse or at `location`."""
@@ -116,34 +46,11 @@ class Site:
         """Make every file a month old: from here on only reachability protects one."""
         age_everything(self.base / "warehouse")
 
-    def config(self) -> str:
-        lines = ["[worker]", 'id = "tester"', "[state]", f'location = "{self.state}"', "[spark]", 'master = "local[2]"']
-        for name, properties in self.catalogs.items():
-            pairs = ", ".join(f'"{key}" = {json.dumps(value)}' for key, value in properties.items())
-            lines += [f"[catalogs.{name}]", 'format = "iceberg"', f"properties = {{ {pairs} }}"]
-        lines += ["[orphan_cleanup]", *(f"{key} = {_toml(value)}" for key, value in self.settings.items()), self.more]
-        path = self.base / "lakewarden.toml"
-        path.write_text("\n".join(lines) + "\n")
-        return str(path)
-
-    def warden(self, clock: SystemClock | None = None) -> Warden:
-        self._wardens.append(open_warden(self.config(), clock=clock))
-        return self._wardens[-1]
-
-    def plan(
-        self,
-        *select: str,
-        clock: SystemClock | None = None,
-        trigger: Trigger = Trigger.MANUAL,
-        warden: Warden | None = None,
-        **how: Any,
+    def plan(  # type: ignore[override]
+        self, *select: str, clock: SystemClock | None = None, warden: Warden | None = None, **how: Any
     ) -> Seen:
-        """Plan orphan cleanup and read the plan's rows back, those of refused tables too."""
-        warden = warden or self.warden(clock)
-        result = warden.plan("orphans", select=select, actor=Actor("tester", "tester", trigger), **how)
-        loaded = warden.load_plan(result.path)
-        assert loaded.plan == result.plan
-        return Seen(loaded.plan, result.path, list(warden.plan_rows(result.path)))
+        """Plan orphan cleanup, by a process of its own unless one is given."""
+        return planned(warden or self.another(clock), "orphans", *select, **how)
 
 
 def plant(table: Table | Path, *names: str, age: timedelta = WEEKS) -> list[Path]:
@@ -223,11 +130,3 @@ def write_file(path: Path, age: timedelta = WEEKS) -> str:
     pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "part": ["a"]}), path)
     age_files([path], age.total_seconds())
     return f"file://{path}"
-
-
-def _toml(value: object) -> str:
-    return (
-        json.dumps(value)
-        if not isinstance(value, dict)
-        else "{" + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()) + "}"
-    )

@@ -11,9 +11,7 @@ from lakewarden.model.table import ReachedFile, TableState
 from lakewarden.model.verdict import Kind
 from lakewarden.steps.observe.links import aliased
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
-from tests.lakes import append
-
-pytestmark = pytest.mark.spark
+from tests.support.lakes import append
 
 
 @pytest.fixture
@@ -94,8 +92,8 @@ def test_other_jobs_leave_such_a_table_alone_too(site: Site, real: Path, job: st
     table = site.add("a.moved", location=f"file://{site.base}/alias/t")
     edit_metadata(table, location=f"file://{real}/t")
     append(site.catalog.load_table("a.moved"), 50)
-    site.more = "[snapshot_expiry]\nretain_hours = 0\nretain_min = 1\n"
-    planned = site.warden().plan(job).plan
+    site.sections["snapshot_expiry"] = {"retain_hours": 0, "retain_min": 1}
+    planned = site.another().plan(job).plan
     assert [found.refusal and found.refusal.code for found in planned.tables] == ["LW-ROOT-005"]
 
 

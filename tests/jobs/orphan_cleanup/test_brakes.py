@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from lakewarden.ledger.reach import Reach
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 
-pytestmark = pytest.mark.spark
-
 
 def test_share_and_cap_of_orphans(site: Site) -> None:
-    site.settings |= {"max_orphan_share": 0.25, "max_orphans": 5}
+    site.sections["orphan_cleanup"] |= {"max_orphan_share": 0.25, "max_orphans": 5}
     tables = {name: site.add(f"b.{name}", appends=8) for name in ("many", "large", "capped", "fine")}
     plant(tables["many"], *(["data/{}.parquet"] * 4), *(["metadata/{}.stats"] * 20))
     plant(tables["capped"], *(["data/{}.parquet"] * 6))
@@ -42,7 +38,7 @@ def test_a_table_that_reaches_half_of_what_it_did_or_nothing_at_all(site: Site) 
     edit_metadata(moved, location=f"file://{site.base}/warehouse/here/t")
     plant(site.base / "warehouse/here/t", "data/{}.parquet")
     site.old()
-    warden = site.warden()
+    warden = site.another()
     warden._deployment.ledger.reach.record(
         Reach(f"lake.b.{table.name()[-1]}", str(table.metadata.table_uuid), files, 9, (), datetime.now(UTC))
         for table, files in ((shrunk, 23), (grown, 21))

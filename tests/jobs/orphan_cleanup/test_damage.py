@@ -10,10 +10,9 @@ from pyiceberg.table import Table
 
 from lakewarden.cli.main import main
 from lakewarden.pipeline.read.avro.container import open_container
-from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, manifest_list, manifests, metadata, plant
-from tests.lakes import append
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, data_files, manifest_list, manifests, metadata, plant
+from tests.support.deployments import Seen
+from tests.support.lakes import append
 
 
 def cut(path: Path, end: int | None = None) -> None:
@@ -73,7 +72,7 @@ DAMAGED = (
 @pytest.fixture(scope="module")
 def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("damage"))
-    site.settings["max_orphan_share"] = 0.9
+    site.sections["orphan_cleanup"]["max_orphan_share"] = 0.9
     tables = {name: site.add(f"d.{name}") for name in (*DAMAGED, "healthy", "renamed", "outside", "lost_data", "plain")}
     for name in ("neighbour", "hurt"):
         tables[name] = site.add(f"d.{name}", location=f"file://{site.base}/warehouse/together/{name[0]}")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden.model.errors import UnsafeGraceError
-from tests.jobs.orphan_cleanup.site import Seen, Site, TurnedClock, plant
-from tests.lakes import local_path
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, plant
+from tests.support.deployments import Seen, TurnedClock
+from tests.support.lakes import local_path
 
 GRACE = "lakewarden.orphan_cleanup.grace_period_hours"
 
@@ -19,11 +18,11 @@ GRACE = "lakewarden.orphan_cleanup.grace_period_hours"
 @pytest.fixture(scope="module")
 def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("grace"))
-    site.settings["grace_period_hours"] = 48
-    site.more = "\n".join([
-        "[[overrides]]", 'match = "lake.slow.*"', "[overrides.orphan_cleanup]", "grace_period_hours = 240",
-        "[[overrides]]", 'match = "lake.slow.capped"', "[overrides.orphan_cleanup]", "max_orphans = 3",
-    ])  # fmt: skip
+    site.sections["orphan_cleanup"]["grace_period_hours"] = 48
+    site.policies = {
+        "lake.slow.*": {"orphan_cleanup": {"grace_period_hours": 240}},
+        "lake.slow.capped": {"orphan_cleanup": {"max_orphans": 3}},
+    }
     site.add("g.plain")
     site.add("g.own", properties={GRACE: "120"})
     site.add("slow.own", properties={GRACE: "72"})
@@ -60,12 +59,12 @@ def test_a_table_property_sets_other_keys_too(seen: Seen) -> None:
 
 
 def test_a_fleet_below_the_floor_is_not_planned(lake: Site, tmp_path: Path) -> None:
-    lake.settings["grace_period_hours"] = 23
+    lake.sections["orphan_cleanup"]["grace_period_hours"] = 23
     try:
         with pytest.raises(UnsafeGraceError, match="floor of 24"):
             lake.plan()
     finally:
-        lake.settings["grace_period_hours"] = 48
+        lake.sections["orphan_cleanup"]["grace_period_hours"] = 48
 
 
 def test_a_clock_that_is_ten_minutes_off_refuses_everything(lake: Site) -> None:

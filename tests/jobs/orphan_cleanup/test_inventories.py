@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 
-from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, plant
-from tests.lakes import local_path
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, data_files, files_of, plant
+from tests.support.deployments import Seen
+from tests.support.lakes import local_path
 
 OLD = datetime.now(UTC) - timedelta(days=30)
 
@@ -58,7 +57,9 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     write_parquet(place / "other.parquet", rows(tables["other"], tables["other_v2"], tables["listed"]))
     uses = {"parquet": "parquet.parquet", "csv": "csv.csv", "folder": "folder", "garbled": "garbled.parquet",
             "absent": "absent.parquet", "columns": "columns.parquet", "stale": "stale.parquet", "other": "other.parquet"}  # fmt: skip
-    site.settings["inventory"] = {tables[name].location(): f"file://{place}/{file}" for name, file in uses.items()}
+    site.sections["orphan_cleanup"]["inventory"] = {
+        tables[name].location(): f"file://{place}/{file}" for name, file in uses.items()
+    }
     for name in ("parquet", "csv", "folder", "other"):
         plant(tables[name], "data/after-the-inventory.parquet")
     site.old()

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.model.actor import Trigger
-from tests.jobs.orphan_cleanup.site import Site, TurnedClock, plant
-from tests.lakes import local_path
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, plant
+from tests.support.deployments import TurnedClock
+from tests.support.lakes import local_path
 
 SOON = timedelta(minutes=4)
 
 
 def test_a_scheduled_plan_needs_to_see_a_file_twice_a_margin_apart(site: Site) -> None:
     """A clock may be five minutes off; the margin is an hour, so the first plan is dated an hour back by its database."""
-    site.settings["confirmation_margin_hours"] = 0
+    site.sections["orphan_cleanup"]["confirmation_margin_hours"] = 0
     table = site.add("m.t")
     first = plant(table, "data/{}.parquet")
     site.old()
@@ -27,18 +24,18 @@ def test_a_scheduled_plan_needs_to_see_a_file_twice_a_margin_apart(site: Site) -
     assert not earlier.orphans()
     second = plant(table, "data/{}.parquet")
 
-    site.settings["confirmation_margin_hours"] = 1
+    site.sections["orphan_cleanup"]["confirmation_margin_hours"] = 1
     too_soon = site.plan(trigger=Trigger.SCHEDULE)
     assert too_soon.judged("unconfirmed") == {*first, *second}
 
-    site.settings["confirmation_margin_hours"] = 0
+    site.sections["orphan_cleanup"]["confirmation_margin_hours"] = 0
     seen = site.plan(trigger=Trigger.SCHEDULE, clock=TurnedClock(SOON))
     assert seen.orphans() == {*first, *second}
     assert site.plan().orphans() == {*first, *second}, "a person needs no second sighting"
 
 
 def test_each_table_asks_for_as_many_sightings_as_its_policy_says(site: Site) -> None:
-    site.settings |= {"confirmation_margin_hours": 0, "confirmations": 2}
+    site.sections["orphan_cleanup"] |= {"confirmation_margin_hours": 0, "confirmations": 2}
     strict = {"lakewarden.orphan_cleanup.confirmations": "3"}
     tables = [site.add("m.twice"), site.add("m.thrice", properties=strict)]
     two, three = (plant(table, "data/{}.parquet")[0] for table in tables)
@@ -56,13 +53,13 @@ def test_each_table_asks_for_as_many_sightings_as_its_policy_says(site: Site) ->
 
 
 def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_alone(site: Site) -> None:
-    site.settings["grace_period_hours"] = 24
+    site.sections["orphan_cleanup"]["grace_period_hours"] = 24
     table = site.add("m.t")
     site.add("m.t_v2")
     released, written, orphan = plant(table, "data/{}.parquet", "data/{}.parquet", "data/{}.parquet")
     site.old()
     other = plant(site.catalog.load_table("m.t_v2"), "data/{}.parquet")[0]
-    warden = site.warden()
+    warden = site.another()
     now = datetime.now(UTC)
     pending = PendingFile("run-1", "lake.m.t", f"file://{released}", 64, now)
     warden._deployment.ledger.pending.add([pending])

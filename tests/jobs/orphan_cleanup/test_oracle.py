@@ -14,10 +14,11 @@ import pytest
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from tests.jobs.orphan_cleanup.site import Seen, Site
-from tests.lakes import OracleLake, age_everything, build_oracle_lake, local_path, plant_orphans
+from tests.jobs.orphan_cleanup.site import Site
+from tests.support.deployments import Seen
+from tests.support.lakes import OracleLake, age_everything, build_oracle_lake, local_path, plant_orphans
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 NAME = "plan_oracle"
 AT_ONCE = 4
@@ -58,7 +59,7 @@ class Oracle:
     def plan(self) -> Seen:
         site = Site(self.base)
         site.catalogs = {NAME: self.lake.properties}
-        site.settings = {"max_orphan_share": 1.0, "grace_period_hours": 0}
+        site.sections["orphan_cleanup"] = {"max_orphan_share": 1.0, "grace_period_hours": 0}
         uuids = [str(table.metadata.table_uuid) for table in self.tables.values()]
         try:
             return site.plan(unsafe_short_grace=uuids)

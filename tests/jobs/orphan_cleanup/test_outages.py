@@ -12,8 +12,6 @@ from lakewarden.cli.main import main
 from lakewarden.model.errors import CatalogUnavailableError, NotFoundError, StoreUnavailableError
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 
-pytestmark = pytest.mark.spark
-
 
 def recorded(site: Site) -> tuple[int, int, list[Path]]:
     """Plans and reaches in the ledger, and plan directories."""

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
-from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, plant, register, write_file
-from tests.lakes import append, local_path
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, data_files, files_of, plant, register, write_file
+from tests.support.deployments import Seen
+from tests.support.lakes import append, local_path
 
 ODD = (
     "a b",

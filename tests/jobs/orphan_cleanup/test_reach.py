@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.jobs.orphan_cleanup.site import Site, metadata, plant, register, write_file
-from tests.lakes import local_path
-
-pytestmark = pytest.mark.spark
+from tests.support.lakes import local_path
 
 
 def lend(site: Site, lender: str, borrower: str) -> str:

@@ -6,13 +6,10 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from pyiceberg.table import Table
 
 from tests.jobs.orphan_cleanup.site import Site, data_files, manifests, metadata
-from tests.lakes import local_path
-
-pytestmark = pytest.mark.spark
+from tests.support.lakes import local_path
 
 
 def backdate(table: Table, by: timedelta) -> None:

@@ -9,10 +9,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from tests.jobs.orphan_cleanup.site import Seen, Site, edit_metadata, metadata, plant
-from tests.lakes import age_everything, append, local_path
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, edit_metadata, metadata, plant
+from tests.support.deployments import Seen
+from tests.support.lakes import age_everything, append, local_path
 
 MARKS = {
     "delta": "_delta_log/00000000000000000000.json",
@@ -127,7 +126,7 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(scope="module")
 def seen(lake: Site) -> Seen:
-    warden = lake.warden()
+    warden = lake.another()
     warden.abandon(lake.other, "dropped long ago")  # type: ignore[attr-defined]
     return lake.plan(warden=warden)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.steps.compare.compare import spark_failure
+from lakewarden.steps.in_spark import spark_failure
 
 FROM_JAVA = """An error occurred while calling o50.collectToPython.
 : java.lang.NoClassDefFoundError: Could not initialize class Allocation

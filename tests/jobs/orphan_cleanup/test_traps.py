@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, manifests, plant
+from tests.jobs.orphan_cleanup.site import Site, data_files, manifests, plant
 from tests.jobs.orphan_cleanup.test_recent_states import backdate
-from tests.lakes import append, local_path
-
-pytestmark = pytest.mark.spark
+from tests.support.deployments import Seen
+from tests.support.lakes import append, local_path
 
 CLASSES = (
     "data/{}.parquet", "data/{}.orc", "data/{}.avro", "data/part=a/{}-deletes.parquet", "data/{}.puffin", "metadata/{}.stats",
@@ -30,7 +29,7 @@ class Traps(Site):
 @pytest.fixture(scope="module")
 def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Traps:
     site = Traps(tmp_path_factory.mktemp("traps"))
-    site.settings |= {"max_snapshot_age_hours": 1, "revalidate_before_delete": False}
+    site.sections["orphan_cleanup"] |= {"max_snapshot_age_hours": 1, "revalidate_before_delete": False}
     warehouse = f"file://{site.base}/warehouse"
     aged = site.add("t.aged")
     site.first = {*data_files(aged), *manifests(aged)}

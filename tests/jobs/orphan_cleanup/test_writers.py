@@ -6,13 +6,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from lakewarden.warden import Warden
-from tests.jobs.orphan_cleanup.site import Seen, Site, data_files, files_of, metadata, plant, register, write_file
-from tests.lakes import append, local_path
-
-pytestmark = pytest.mark.spark
+from tests.jobs.orphan_cleanup.site import Site, data_files, files_of, metadata, plant, register, write_file
+from tests.support.deployments import Seen
+from tests.support.lakes import append, local_path
 
 LISTING, LISTED, JUDGED = "list and compare", "look again", "judge"
 

@@ -125,7 +125,7 @@ def rows_of(spark: SparkSession, table: str, columns: str = "id") -> Rows:
 
 def build(spark: SparkSession, base: Path, catalog: str) -> dict[str, str]:
     """All of TABLES in the namespace `t` of a new SQLite catalog; the properties for PyIceberg."""
-    from tests.fixtures_spark import add_sqlite_catalog
+    from tests.support.spark import add_sqlite_catalog
 
     properties = add_sqlite_catalog(spark, catalog, base / "catalog.db", f"file://{base}/warehouse")
     spark.sql(f"CREATE NAMESPACE {catalog}.t")

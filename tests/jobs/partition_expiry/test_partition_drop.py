@@ -19,20 +19,18 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
+from lakewarden.formats.iceberg import open_format
 from lakewarden.formats.iceberg.commit.versions import SqlVersions, Version
-from lakewarden.formats.iceberg.partitions import expirer as partition_expirer
 from lakewarden.formats.iceberg.partitions.choice import expirable_partitions
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError
 from lakewarden.model.partitions import Drop, PartitionExpirer, PartitionFiles, partition_key
-from lakewarden.model.policy import PartitionPolicy, PartitionStrategy
+from lakewarden.model.policy import PartitionStrategy
 from lakewarden.model.table import Pointer
 from lakewarden.storage.stores import Stores
-from tests.fixtures_ledger import postgres_server, postgres_url
-from tests.formats.iceberg.catalogs.conftest import Serve, rest_jvm, serve
 from tests.jobs.snapshot_expiry.expiry_site import rows_at
-
-__all__ = ["postgres_server", "postgres_url", "rest_jvm", "serve"]
+from tests.support.policies import partition_policy
+from tests.support.rest import Serve
 
 DAYS = [date(2024, 1, day) for day in (1, 2, 3)]
 KEYS = [partition_key(0, [day]) for day in DAYS]
@@ -76,7 +74,7 @@ def append(table: Table, first: int, days: list[date] = DAYS) -> None:
     table.append(pa.table({"id": ids, "day": days}))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "rest", "rest version 1"])
+@pytest.fixture(params=["sqlite", "postgresql", "rest", "rest version 1"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param.startswith("rest"):
         starting: Serve = request.getfixturevalue("serve")
@@ -90,7 +88,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
     catalog = load_catalog("lake", **properties)
     fill(catalog, "1" if request.param.endswith("1") else "2")
-    yield Place(catalog, partition_expirer("lake", properties, Stores({})))
+    yield Place(catalog, open_format("lake", properties, Stores({}), lambda *_: None).partition_expirer)
     catalog.close()
 
 
@@ -99,7 +97,7 @@ def sqlite(tmp_path: Path) -> Place:
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
     catalog = SqlCatalog("lake", **properties)
     fill(catalog)
-    return Place(catalog, partition_expirer("lake", properties, Stores({})))
+    return Place(catalog, open_format("lake", properties, Stores({}), lambda *_: None).partition_expirer)
 
 
 def test_a_drop_is_made_once(place: Place) -> None:
@@ -228,7 +226,7 @@ def judge(spec: Spec, values: list[Any], newest: int | None = None, **policy: An
     """Whether a partition goes under a policy of 24 hours, and why."""
     row = PartitionFiles(partition_key(spec.number, values), 1, newest)
     found = expirable_partitions(
-        {spec.number: spec}, PartitionPolicy(expiration=timedelta(hours=24), **policy), [row], NOW
+        {spec.number: spec}, partition_policy(expiration=timedelta(hours=24), **policy), [row], NOW
     )
     lines = [*found.expired, *found.kept]
     return bool(found.expired), lines[0].reason
@@ -310,7 +308,7 @@ def test_by_the_last_time_that_a_file_was_added() -> None:
 def test_the_limit_takes_the_oldest_first() -> None:
     field = spec(("d", "day", "timestamp"))
     rows = [PartitionFiles(partition_key(0, [DAY - age]), 1, None) for age in (5, 9, 7)]
-    policy = PartitionPolicy(expiration=timedelta(hours=24), max_partitions=2, batch_size=1)
+    policy = partition_policy(expiration=timedelta(hours=24), max_partitions=2, batch_size=1)
     found = expirable_partitions({0: field}, policy, rows, NOW)
     assert [[line.label for line in batch] for batch in found.batches] == [["d=2024-01-22"], ["d=2024-01-24"]]
     assert [line.reason for line in found.kept] == ["limit of 2 at a time"]

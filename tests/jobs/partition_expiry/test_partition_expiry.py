@@ -10,15 +10,13 @@ import pytest
 
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.run import RunResult
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.partition_expiry import partitioned
 from tests.jobs.partition_expiry.partitioned import Rows, rows_of
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_below
+from tests.support.deployments import Seen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 JOB = "partition-expiry"
 LAKE = "aging"

@@ -10,19 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.jobs.physical_deletion import plan as deletion
+from lakewarden.jobs.physical_deletion.cold_copies import ColdCopies
 from lakewarden.ledger.archives import Archive
 from lakewarden.ledger.cold import ColdFile, ColdSnapshot
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.model.errors import Refusal, StoreUnavailableError
 from lakewarden.model.plan import Plan, TablePlan, Tally
-from lakewarden.model.policy import DeletionPolicy, Job
+from lakewarden.model.policy import Job
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Verdict
-from lakewarden.steps.apply.cold_copies import ColdCopies
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.observe.fleet import load_fleet
-from tests.lakes import local_path
-from tests.worlds import World
+from tests.support.lakes import local_path
+from tests.support.policies import deletion_policy
+from tests.support.worlds import World
 
 ORDERS, CLICKS = "sales.orders", "web.clicks"
 KINDS = ("data", "delete", "statistics", "metadata", "manifest", "manifest_list")
@@ -38,7 +39,7 @@ class Collected:
         fleet = load_fleet(deployment, now)
         names = frozenset(state.identifier for state in fleet.states)
         policies = {
-            name: replace(DeletionPolicy(), visibility_delay=delay, require_cold_copy=name.split(".", 1)[1] in asking)
+            name: replace(deletion_policy(), visibility_delay=delay, require_cold_copy=name.split(".", 1)[1] in asking)
             for name in names
         }
         ground = deletion.Ground.of(fleet, policies, names, now)

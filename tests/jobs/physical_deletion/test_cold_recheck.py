@@ -11,7 +11,7 @@ import pytest
 from lakewarden.model.errors import ColdCopyLostError
 from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanResult, RunResult, RunStatus
-from lakewarden.steps.apply import apply as applying
+from lakewarden.steps.apply import file_run, removal
 from tests.jobs.physical_deletion.test_cold_copies import (
     CLICKS,
     ORDERS,
@@ -23,8 +23,8 @@ from tests.jobs.physical_deletion.test_cold_copies import (
     released,
     uri_of,
 )
-from tests.lakes import age, local_path
-from tests.worlds import World, hand_plan
+from tests.support.lakes import age, local_path
+from tests.support.worlds import World, hand_plan
 
 __all__ = ["released"]
 KINDS = ("data", "delete", "statistics")
@@ -111,7 +111,7 @@ def test_a_cold_table_that_no_longer_opens_keeps_all_its_files(night: Night) -> 
 
 def test_a_copy_lost_between_two_batches(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = night.plan()
-    monkeypatch.setattr(applying, "batches_of", _after_the_first(applying.batches_of, lambda: night.lose("statistics")))
+    monkeypatch.setattr(file_run, "batches_of", _after_the_first(file_run.batches_of, lambda: night.lose("statistics")))
     result = night.world.apply(plan)
     assert night.left() == held(result).keys() == {f"{ORDERS}-statistics"}
 
@@ -124,7 +124,7 @@ def test_what_a_crashed_process_took_is_not_called_held(night: Night, monkeypatc
         raise SystemExit(9)
 
     with monkeypatch.context() as patch:
-        patch.setattr(applying, "delete", dies)
+        patch.setattr(removal, "delete", dies)
         with pytest.raises(SystemExit):
             night.world.apply(plan)
     night.lose("data")

@@ -7,7 +7,7 @@ than an hour goes.
 from __future__ import annotations
 
 from tests.jobs.snapshot_expiry.expiry_pen import HISTORIES, MERGE_ON_READ, Pen, arrow, history
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
 __all__ = ["HISTORIES"]
 

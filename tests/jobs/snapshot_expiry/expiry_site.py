@@ -1,4 +1,4 @@
-"""Iceberg catalogs and the deployment that looks after them: configuration, clock, plans as plain values, files on disk."""
+"""Iceberg catalogs whose snapshots expire: their documents, rows and files, and a deployment with short delays."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from lakewarden.model.run import RunResult
-from tests.deployments import Deployed, Sections, copied, inline
-from tests.jobs.orphan_cleanup.site import Seen
-from tests.lakes import local_path
+from tests.support.configuration import Sections, copied
+from tests.support.deployments import Deployed, Seen, sqlite_properties
+from tests.support.lakes import local_path
 
 EXPIRY, DELETION, ORPHANS = "snapshot-expiry", "physical-deletion", "orphans"
 HOUR_MS = 3_600_000
@@ -30,9 +30,8 @@ Rows = tuple[tuple[Any, ...], ...]
 
 @dataclass(kw_only=True)
 class Site(Deployed):
-    """Catalogs by name with PyIceberg's properties for each, and what the configuration says of their tables."""
+    """Iceberg catalogs whose snapshots expire soon, and what a test asks of their tables."""
 
-    catalogs: dict[str, Mapping[str, str]] = field(default_factory=dict, kw_only=False)
     sections: Sections = field(default_factory=lambda: copied(SECTIONS))
 
     @classmethod
@@ -43,10 +42,6 @@ class Site(Deployed):
 
     def catalog(self, name: str = "lake") -> Catalog:
         return load_catalog(name, **self.catalogs[name])
-
-    def catalog_lines(self) -> Iterator[str]:
-        for name, properties in self.catalogs.items():
-            yield from (f"[catalogs.{name}]", 'format = "iceberg"', f"properties = {inline(properties)}")
 
     def delete_released(self, *select: str) -> RunResult:
         """Physical deletion, when the released files have waited long enough."""
@@ -74,10 +69,6 @@ class Site(Deployed):
             for namespace in catalog.list_namespaces():
                 for table in catalog.list_tables(namespace):
                     yield str(catalog.load_table(table).metadata.table_uuid)
-
-
-def sqlite_properties(base: Path) -> dict[str, str]:
-    return {"type": "sql", "uri": f"sqlite:///{base}/catalog.db", "warehouse": f"file://{base}/warehouse"}
 
 
 def document_of(table: Table) -> dict[str, Any]:

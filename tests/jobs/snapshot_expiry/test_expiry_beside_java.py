@@ -21,8 +21,6 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from lakewarden.model.run import RunResult
-from tests.fixtures_spark import add_sqlite_catalog
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_histories import HISTORIES
 from tests.jobs.snapshot_expiry.expiry_pen import History, Pen, arrow
 from tests.jobs.snapshot_expiry.expiry_site import (
@@ -37,13 +35,11 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     rows_of_all,
     snapshot_ids,
 )
-from tests.lakes import age_everything, local_path
+from tests.support.deployments import Seen
+from tests.support.lakes import age_everything, local_path
+from tests.support.spark import add_sqlite_catalog
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 OURS, JAVAS = "expiry_lake", "expiry_javas"
 AT_ONCE = 4

@@ -25,11 +25,9 @@ from lakewarden.formats.iceberg.commit import rest_versions
 from lakewarden.formats.iceberg.expiry import expirer as expiry_module
 from lakewarden.model.errors import NothingAppliedError
 from lakewarden.model.run import RunResult
-from tests.fixtures_ledger import postgres_server  # noqa: F401
-from tests.formats.iceberg.catalogs.conftest import RestWorld, rest_jvm, rest_world, serve  # noqa: F401
+from tests.formats.iceberg.catalogs.conftest import RestWorld, rest_world  # noqa: F401
 from tests.formats.iceberg.catalogs.fronts import front
 from tests.formats.iceberg.catalogs.test_nessie import like_nessie
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_pen import BY_PART, SCHEMA, arrow
 from tests.jobs.snapshot_expiry.expiry_site import (
     EXPIRY,
@@ -45,9 +43,9 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     snapshot_ids,
     sqlite_properties,
 )
+from tests.support.deployments import Seen
 
 pytestmark = [
-    pytest.mark.spark,
     pytest.mark.usefixtures("spark"),
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:Delete operation did not match"),
@@ -316,7 +314,7 @@ class Done:
 
 
 @pytest.fixture(scope="module", params=[
-    "sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "rest",
+    "sqlite", "postgresql", "rest",
 ])  # fmt: skip
 def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     """Everything at once, on one kind of catalog."""
@@ -377,7 +375,7 @@ def fill(scene: Scene) -> None:
 
 def interpose(site: Site, kind: str, scenes: Mapping[str, Scene]) -> None:
     """Let each scene's event happen at the moment of its commit, by another client."""
-    versions: Any = site.warden._deployment.expirers["lake"]._versions()  # type: ignore[attr-defined]
+    versions: Any = site.warden._deployment.formats["lake"].expirer._versions()  # type: ignore[union-attr]
     owner, name = (versions._catalog, "commit_table") if kind == "rest" else (versions, "_swap")
     real = getattr(owner, name)
 

@@ -21,11 +21,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     sqlite_properties,
 )
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 SECONDS = float(os.environ.get("LAKEWARDEN_CROWD_SECONDS", "30"))
 TABLES = ("db.orders", "db.clicks")

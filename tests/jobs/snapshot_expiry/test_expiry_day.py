@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from lakewarden.model.errors import PlanUsedError
+from lakewarden.model.errors import PlanUsedError, StoreUnavailableError
 from lakewarden.model.run import RunResult
-from lakewarden.steps.apply import apply as applying
-from lakewarden.steps.apply import tables as table_run
+from lakewarden.steps.apply import ending, removal
 from tests.formats.paimon.test_expiry_crashes import Crash, crashing
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_pen import BY_PART, SCHEMA, arrow
 from tests.jobs.snapshot_expiry.expiry_site import (
     DELETION,
@@ -33,13 +31,10 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     rows_of_all,
     snapshot_ids,
 )
-from tests.lakes import age_everything
+from tests.support.deployments import Seen
+from tests.support.lakes import age_everything
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 TABLES = ("db.plain", "db.referred", "db.quiet")
 STATE = (("warehouse", os.link), ("state", shutil.copy2), ("catalog.db", shutil.copy2))
@@ -207,14 +202,14 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "archive": (deployment.ledger.archives, "add"),
         "archived": (deployment.stores, "put"),
         "metadata": (deployment.stores, "create"),
-        "swap": (deployment.expirers["lake"]._versions(), "_swap"),  # type: ignore[attr-defined]
-        "head": (table_run, "write_head"),
+        "swap": (deployment.formats["lake"].expirer._versions(), "_swap"),  # type: ignore[union-attr]
+        "head": (ending, "write_head"),
         "finish": (deployment.ledger.runs, "finish"),
         "intent": (deployment.ledger.journal, "intent"),
-        "delete": (applying, "delete"),
+        "delete": (removal, "delete"),
         "strike": (deployment.ledger.pending, "strike"),
         "outcomes": (deployment.ledger.journal, "outcomes"),
-        "last head": (applying, "write_head"),
+        "last head": (ending, "write_head"),
     }[name]
 
 
@@ -266,20 +261,29 @@ def test_expiry_dies_at_every_step(
 
 
 def test_a_table_whose_metadata_cannot_be_archived_releases_nothing(expiring_stage: Stage, expired: End) -> None:
-    """Its commit is never tried, so its files are as live as before: none of them may be called waiting."""
+    """Its commit is never tried, so its files are as live as before: none of them may be called waiting.
+
+    The others expire all the same, and the run goes on with it when there is a place for its archive.
+    """
     stage = expiring_stage
     stage.set_back()
     before, table = stage.seen(), stage.table("db.plain")
     place = stage.site.base / "state" / "archive" / str(table.metadata.table_uuid)
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(b"no directory")
-    result = stage.site.apply(stage.plan)
-    assert result.status == "partial"
-    assert [(failed.uri, failed.code) for failed in result.failed] == [("lake.db.plain", "LW-STORE-001")]
+    with pytest.raises(StoreUnavailableError):
+        stage.site.apply(stage.plan)
+    assert [run["status"] for run in stage.site.warden.runs()] == ["stopped"]
     assert stage.seen() == {**expired.seen, "db.plain": before["db.plain"]}
     others = {path for path in expired.pending if "plain" not in path.parts}
     assert stage.site.pending() == others < expired.pending
-    assert result.kept["pending"] == len(others)
+    stage.site.close()
+    place.unlink()
+    result = stage.site.apply(stage.plan)
+    assert (result.status, result.changed) == ("done", expired.result.changed)
+    assert stage.seen() == expired.seen
+    assert stage.site.pending() == expired.pending
+    assert result.kept["pending"] == len(expired.pending)
 
 
 def test_a_metadata_file_that_never_became_current_is_orphan_cleanups(

@@ -16,6 +16,7 @@ from lakewarden.formats.iceberg.expiry.retention import Retention, retention
 from lakewarden.formats.iceberg.metadata.document import table_state
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.policy import ExpiryPolicy
+from tests.support.policies import expiry_policy
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 NOW_MS = 1_772_366_400_123
@@ -72,7 +73,7 @@ def tag(number: int, **limits: int) -> dict[str, Any]:
 
 
 def hours(number: float, **more: Any) -> ExpiryPolicy:
-    return ExpiryPolicy(retain=timedelta(hours=number), **more)
+    return expiry_policy(retain=timedelta(hours=number), **more)
 
 
 def kept(found: Retention) -> set[int]:
@@ -95,13 +96,13 @@ def test_version_one_may_have_a_current_snapshot_and_no_refs() -> None:
 
 
 def test_defaults_are_five_days_and_one_snapshot() -> None:
-    found = retention(document(line(6 * 24, 5 * 24 + 1, 5 * 24, 1)), ExpiryPolicy(), NOW)
+    found = retention(document(line(6 * 24, 5 * 24 + 1, 5 * 24, 1)), expiry_policy(), NOW)
     assert kept(found) == {3, 4}
 
 
 def test_the_tables_own_properties() -> None:
     own = document(line(9, 8, 7, 6), max_snapshot_age_ms=str(7 * HOUR), min_snapshots_to_keep="3")
-    assert kept(retention(own, ExpiryPolicy(), NOW)) == {2, 3, 4}
+    assert kept(retention(own, expiry_policy(), NOW)) == {2, 3, 4}
 
 
 def test_the_policy_stands_in_for_the_tables_properties() -> None:
@@ -111,7 +112,7 @@ def test_the_policy_stands_in_for_the_tables_properties() -> None:
 
 def test_a_property_that_is_no_number_refuses_the_table() -> None:
     with pytest.raises(UnsupportedTableError, match="min-snapshots-to-keep"):
-        retention(document(line(1), min_snapshots_to_keep="some"), ExpiryPolicy(), NOW)
+        retention(document(line(1), min_snapshots_to_keep="some"), expiry_policy(), NOW)
 
 
 def test_no_more_than_the_policy_wants_although_young() -> None:
@@ -247,10 +248,10 @@ def test_a_ref_waits_until_all_can_go() -> None:
     snapshots = [*line(9, 1), *line(8, 7, first=3, parent=1)]
     old = document(snapshots, {"main": branch(2), "old": branch(4)})
     policy = hours(0, max_ref_age=timedelta(hours=5))
-    few = retention(old, ExpiryPolicy(**{**_fields(policy), "max_expire": 1}), NOW)
+    few = retention(old, expiry_policy(**{**_fields(policy), "max_expire": 1}), NOW)
     assert few.refs_expired == {}
     assert set(few.expired) == {1}
-    assert set(retention(old, ExpiryPolicy(**{**_fields(policy), "max_expire": 3}), NOW).refs_expired) == {"old"}
+    assert set(retention(old, expiry_policy(**{**_fields(policy), "max_expire": 3}), NOW).refs_expired) == {"old"}
 
 
 def _fields(policy: ExpiryPolicy) -> dict[str, Any]:
@@ -317,7 +318,7 @@ def test_whatever_the_table(table: dict[str, Any], policy: ExpiryPolicy) -> None
 @settings(max_examples=300, deadline=None)
 def test_by_the_words_of_the_specification(table: dict[str, Any], policy: ExpiryPolicy) -> None:
     """A second reading of its procedure, without the policy's own limits."""
-    plain = ExpiryPolicy(**{**_fields(policy), "retain_max": None, "max_expire": None})
+    plain = expiry_policy(**{**_fields(policy), "retain_max": None, "max_expire": None})
     found = retention(table, plain, NOW)
     assert (kept(found), set(found.refs_kept)) == by_the_spec(table, plain)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.formats.iceberg.expiry.revision import dumps, next_location, without
+from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, without
 
 HERE = "file:///lake/t/metadata/00007-a.metadata.json"
 

@@ -26,9 +26,9 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     snapshot_ids,
 )
 from tests.jobs.test_night_in_doubt import overwritten
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 # What becomes of each table after the plan, as its metadata has it.
 REFUSED = {
@@ -49,7 +49,7 @@ class Night:
 
     def left(self, name: str) -> set[int]:
         """What the metadata says that the catalog points at, raw: PyIceberg does not open what it does not know."""
-        [catalog] = self.site.warden._deployment.catalogs
+        [catalog] = self.site.warden._deployment.formats.values()
         [where] = [one.metadata_location for one in catalog.pointers() if one.identifier == f"lake.db.{name}"]
         return {int(snapshot["snapshot-id"]) for snapshot in json.loads(local_path(where).read_bytes())["snapshots"]}
 
@@ -123,10 +123,13 @@ def test_a_plan_that_expired_while_its_run_lay_open_is_not_gone_on_with(
         site.close()
         site.later(25)
 
-        result = site.apply(plan)
+        with pytest.raises(PlanExpiredError):
+            site.apply(plan)
 
-        assert (result.status, result.changed) == (RunStatus.FAILED, {"snapshots": 0})
-        assert [(failed.uri, failed.code) for failed in result.failed] == [("lake.db.a", "LW-PLAN-003")]
+        [run] = site.warden.runs()
+        assert (run["status"], run["result"]["changed"]) == (RunStatus.FAILED, {"snapshots": 0})
+        failed = [(failure["uri"], failure["code"]) for failure in run["result"]["failed"]]
+        assert failed == [("lake.db.a", "LW-PLAN-003")]
         table = table.refresh()
         assert (snapshot_ids(table), rows_at(table)) == (before, rows)
         with pytest.raises(PlanExpiredError):

@@ -4,6 +4,7 @@ cold copy."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,16 +13,16 @@ import pytest
 from lakewarden.formats.iceberg.commit.versions import SqlVersions
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
 from lakewarden.jobs.snapshot_expiry import run as expiring
-from lakewarden.model.errors import LostRefError
-from lakewarden.model.run import RunResult
-from lakewarden.steps.apply import tables as table_run
+from lakewarden.model.errors import LeaseHeldError, LostRefError
+from lakewarden.model.margins import MARGINS
+from lakewarden.steps.apply import ending
 from lakewarden.wiring import open_warden
 from tests.formats.paimon.test_expiry_crashes import Crash, crashing
 from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, Site, snapshot_ids
 from tests.jobs.test_night_in_doubt import overwritten
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.fixture
@@ -63,18 +64,20 @@ def test_a_run_that_does_not_get_the_lease_takes_nothing_back(site: Site, monkey
     """Two plans of one night: the second enters the same files while the first is about to let them go."""
     _, old = overwritten(site, "db.a")
     first, second = site.plan(EXPIRY), site.plan(EXPIRY)
-    monkeypatch.setattr(expiring, "LEASE_WAIT", 0.2)
-    carry_out, others = IcebergExpirer.carry_out, list[RunResult]()
+    monkeypatch.setattr(expiring, "MARGINS", replace(MARGINS, lease_wait_seconds=0.2))
+    carry_out, others = IcebergExpirer.carry_out, list[str]()
 
     def meanwhile(self: IcebergExpirer, *given: object) -> object:
         other = open_warden(str(site.base / "lakewarden.toml"), clock=site.clock)
-        others.append(other.apply(second.path))
+        with pytest.raises(LeaseHeldError):
+            other.apply(second.path)
+        others.extend(run["status"] for run in other.runs() if run["plan_id"] == second.plan.plan_id)
         other.close()
         return carry_out(self, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(IcebergExpirer, "carry_out", meanwhile)
     assert site.apply(first).changed["snapshots"] == 2
-    assert [failed.code for failed in others[0].failed] == ["LW-LEASE-001"]
+    assert others == ["stopped"]
     assert local_path(old[0]) in site.pending()
 
 
@@ -110,7 +113,7 @@ def test_a_run_that_goes_on_still_says_that_a_ref_was_lost(site: Site, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(SqlVersions, "expire", losing)
-        crashing(patched, table_run, "write_head", after=False, on_call=1)
+        crashing(patched, ending, "write_head", after=False, on_call=1)
         with pytest.raises(Crash):
             site.apply(plan)
     site.close()

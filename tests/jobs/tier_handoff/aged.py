@@ -14,9 +14,9 @@ from pyiceberg.table import StaticTable, Table
 
 from lakewarden.ledger.archives import Archive
 from lakewarden.model.run import RunResult
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import Rows, Site, rows_at
-from tests.lakes import write_table
+from tests.support.deployments import Seen
+from tests.support.lakes import write_table
 
 HANDOFF = "tier-handoff"
 
@@ -62,7 +62,7 @@ def hand_over(site: Site, *select: str) -> tuple[Seen, RunResult]:
 def forget_manifests(site: Site) -> None:
     """The next plan reads every manifest again."""
     cache = site.warden._deployment.ledger.cache
-    cache.remove([file.uri for file in cache.files()])
+    cache.forget([file.uri for file in cache.files()])
 
 
 def cold_table(seen: Seen, identifier: str = "lake.sales.orders", **properties: str) -> StaticTable:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakewarden.formats.avro import header_of, read_avro, rewrite_avro
 from lakewarden.formats.iceberg.relocation.addresses import relocate_list, relocate_manifest
-from lakewarden.formats.iceberg.relocation.avro import header_of, records_of, rewrite
 from lakewarden.formats.iceberg.relocation.deletes import PATH_ID, POSITION_ID, PUFFIN_MAGIC, relocate_deletes
 from lakewarden.formats.iceberg.relocation.document import moved_document
 from lakewarden.model.errors import EncryptedTableError, IncompleteManifestError, UnsupportedTableError
@@ -139,6 +139,10 @@ def plain(schema: Any) -> Any:
     return json.loads(text)
 
 
+def records_of(data: bytes, uri: str) -> list[Any]:
+    return list(read_avro(data, uri, as_stored=True).records)
+
+
 def dated(entries: list[Any], codec: str = "deflate") -> bytes:
     """A manifest whose header says `date`, as a writer's does."""
     data = avro(plain(ENTRY), entries, codec, **{"partition-spec-id": "0", "content": "data"})
@@ -162,7 +166,7 @@ def test_values_beyond_pythons_calendar_pass() -> None:
     data = dated([entry()])
     head = header_of(data, "m")[b"avro.schema"]
     with_dates = json.dumps(ENTRY).encode()
-    swapped = rewrite(_with_schema(data, head, with_dates), "m", lambda records: None)
+    swapped = rewrite_avro(_with_schema(data, head, with_dates), "m", lambda records: None)
     assert b"logicalType" in header_of(swapped, "m")[b"avro.schema"]
     assert records_of(swapped, "m")[0]["data_file"]["partition"] == {"day": BEYOND_PYTHON}
 

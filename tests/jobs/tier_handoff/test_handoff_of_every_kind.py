@@ -16,17 +16,16 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from lakewarden.model.run import RunStatus
-from tests import oracle_tables
-from tests.fixtures_spark import add_sqlite_catalog
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, Rows, Site, backdate, rows_at
 from tests.jobs.tier_handoff.aged import HANDOFF, detail_of
-from tests.lakes import local_path
+from tests.support import oracle_tables
+from tests.support.deployments import Seen
+from tests.support.lakes import local_path
+from tests.support.spark import add_sqlite_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
 CATALOG = "coldlake"
 KINDS = (
     oracle_tables.v1_plain,

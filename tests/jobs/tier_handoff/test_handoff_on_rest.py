@@ -11,26 +11,18 @@ from lakewarden.model.errors import NotFoundError, RestoreError
 from lakewarden.model.run import RunStatus
 from tests.jobs.snapshot_expiry.expiry_site import Site, files_below, rows_at
 from tests.jobs.tier_handoff.aged import age_out, hand_over, ids_of, made, shown
-from tests.lakes import append
-from tests.servers_rest import JarsMissingError, RestJvm
+from tests.support.lakes import append
+from tests.support.rest import Serve
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    try:
-        jvm = RestJvm()
-    except JarsMissingError as error:
-        pytest.skip(str(error))
-    server = jvm.serve({"warehouse": f"file://{tmp_path}/warehouse"})
-    try:
-        site = Site(tmp_path, {"lake": {"type": "rest", "uri": server.uri}})
-        site.sections["tier_handoff"] = {"dry_run": False, "destination": f"file://{tmp_path}/cold"}
-        site.catalog().create_namespace("sales")
-        with site:
-            yield site
-    finally:
-        server.stop()
-        jvm.close()
+def site(serve: Serve, tmp_path: Path) -> Iterator[Site]:
+    server = serve({"warehouse": f"file://{tmp_path}/warehouse"})
+    site = Site(tmp_path, {"lake": {"type": "rest", "uri": server.uri}})
+    site.sections["tier_handoff"] = {"dry_run": False, "destination": f"file://{tmp_path}/cold"}
+    site.catalog().create_namespace("sales")
+    with site:
+        yield site
 
 
 def test_there_and_back(site: Site) -> None:

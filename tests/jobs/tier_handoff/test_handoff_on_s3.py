@@ -16,11 +16,9 @@ from pyiceberg.table import StaticTable
 from lakewarden.model.run import RunStatus
 from lakewarden.storage import s3
 from lakewarden.storage.copying import copy_verified
-from tests.fixtures_storage import Seaweed
 from tests.jobs.snapshot_expiry.expiry_site import Site, rows_at
 from tests.jobs.tier_handoff.aged import HANDOFF, age_out, detail_of, hand_over, ids_of, made, shown
-
-pytestmark = pytest.mark.s3
+from tests.support.storage import Seaweed
 
 
 @dataclass

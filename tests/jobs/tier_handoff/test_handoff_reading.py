@@ -13,10 +13,10 @@ from lakewarden.jobs.tier_handoff import aged_files
 from lakewarden.model.plan import FILES_DIR
 from lakewarden.pipeline.compare import needs
 from lakewarden.pipeline.read.cache import ENTRIES, KEYS
-from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import Site
 from tests.jobs.tier_handoff.aged import HANDOFF, age_out, cold_site, detail_of, forget_manifests, ids_of, made
-from tests.lakes import local_path
+from tests.support.deployments import Seen
+from tests.support.lakes import local_path
 
 
 @pytest.fixture
@@ -90,7 +90,6 @@ def test_a_look_that_is_repeated_leaves_no_row_of_the_first(site: Site) -> None:
     assert sum(pq.read_metadata(part).num_rows for part in parts) == len(seen.rows)
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("damage", ["nothing", "manifest", "live manifest", "list", "shared data", "cut"])
 def test_both_ways_give_the_same_plan(site: Site, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:

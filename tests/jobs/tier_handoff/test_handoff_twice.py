@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 
 from lakewarden.jobs.tier_handoff import aged_files, look
 from lakewarden.ledger.cold import ColdFile
+from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.run import RunStatus
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
@@ -33,7 +34,7 @@ from tests.jobs.tier_handoff.aged import (
     made,
     shown,
 )
-from tests.lakes import local_path, write_table
+from tests.support.lakes import local_path, write_table
 
 
 @pytest.fixture
@@ -133,12 +134,13 @@ def test_what_is_there_already_is_compared_and_never_overwritten(site: Site, kin
     target = copies_of(seen, kind)[0]
     target.parent.mkdir(parents=True)
     target.write_bytes(b"somebody's")
-    result = site.apply(seen)
-    assert result.status is RunStatus.PARTIAL
-    assert "is there already with other bytes" in result.failed[0].message
+    with pytest.raises(StoreUnavailableError, match="is there already with other bytes") as stopped:
+        site.apply(seen)
+    assert "move it away and apply again" in stopped.value.hint
+    assert [run["status"] for run in site.warden.runs()] == ["stopped"]
     assert target.read_bytes() == b"somebody's"
     target.unlink()
-    seen, _ = hand_over(site)
+    assert site.apply(seen).status is RunStatus.DONE
     with site.warden._deployment.ledger.cold._connections.write() as connection:
         connection.exec_driver_sql("DELETE FROM lw_cold_files")
         connection.exec_driver_sql("DELETE FROM lw_cold_snapshots")

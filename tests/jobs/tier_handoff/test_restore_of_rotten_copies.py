@@ -16,9 +16,9 @@ from lakewarden.model.run import RunStatus
 from lakewarden.storage.copying import holds
 from tests.jobs.snapshot_expiry.expiry_site import Rows, Site, rows_at
 from tests.jobs.tier_handoff.aged import age_out, cold_site, cold_table, hand_over, ids_of, made, shown
-from tests.lakes import local_path
+from tests.support.lakes import local_path
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,6 @@ def test_the_holders_of_a_table_need_together_what_each_of_them_needs(seed: int)
     assert least(marks_here(lake.asked(), names, lake.names())) == lake.expected()
 
 
-@pytest.mark.spark
 def test_spark_marks_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(3):
         lake = Lake(seed)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.formats.iceberg.manifests.fields import NAMES
+from lakewarden.formats.iceberg.metadata.names import NAMES
 from lakewarden.model.ports import Heartbeat
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.verdicts import STREAMING, Ownership, Rules, judge

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from lakewarden.formats.iceberg.manifests.fields import IcebergReader
+from lakewarden.formats.iceberg.manifests.reader import IcebergReader
 from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 from lakewarden.storage.stores import Stores
-from tests.lakes import Lake, local_path, small_lake, write_table
+from tests.support.lakes import Lake, local_path, small_lake, write_table
 
 TASK = ReadTask(Stores(), {"iceberg": IcebergReader()})
 

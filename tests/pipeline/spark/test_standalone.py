@@ -15,9 +15,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.lakes import plant_orphans, small_lake
+from tests.support.deployments import Deployed
+from tests.support.lakes import plant_orphans, small_lake
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("java")
+
 HOST = "127.0.0.1"
 NAMES = ("data/{}.parquet", "metadata/{}-m0.avro")
 
@@ -79,16 +81,10 @@ def test_a_cluster_finds_the_same_orphans(master: str, tmp_path: Path) -> None:
     locations = [catalog.load_table(name).location() for name in lake.tables]
     catalog.close()
     planted = {path for location in locations for path in plant_orphans(location, NAMES)}
-    config = tmp_path / "lakewarden.toml"
-    properties = ", ".join(f'"{key}" = "{value}"' for key, value in lake.properties.items())
-    config.write_text(
-        f'[worker]\nid = "cluster"\n[state]\nlocation = "file://{tmp_path}/state"\n'
-        f'[spark]\nmaster = "{master}"\n'
-        f'[spark.conf]\n"spark.executor.memory" = "512m"\n"spark.driver.host" = "{HOST}"\n'
-        f'[catalogs.{lake.name}]\nformat = "iceberg"\nproperties = {{ {properties} }}\n'
-        "[orphan_cleanup]\nmax_orphan_share = 1.0\n"
-    )
-    command = [sys.executable, "-m", "lakewarden", "plan", "orphans", "--config", str(config), "--output", "json"]
+    spark = {"master": master, "conf": {"spark.executor.memory": "512m", "spark.driver.host": HOST}}
+    sections = {"spark": spark, "orphan_cleanup": {"max_orphan_share": 1.0}}
+    config = Deployed(tmp_path, {lake.name: lake.properties}, worker="cluster", sections=sections).config()
+    command = [sys.executable, "-m", "lakewarden", "plan", "orphans", "--config", config, "--output", "json"]
     done = subprocess.run([*command, "--out", str(tmp_path / "plan")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from lakewarden.model.errors import PlanUsedError
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World
+from tests.support.worlds import MakeWorld, World
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_exactly_the_planned_orphans_go(world_of: MakeWorld, request: pytest.FixtureRequest, database: str) -> None:
     url = str(request.getfixturevalue("postgres_url")) if database == "postgresql" else database
     world = world_of(database=url, batch_size=5)
@@ -95,7 +94,7 @@ def test_selection_never_deletes_another_tables_files(world: World) -> None:
 
 def test_selection_protects_files_that_an_unselected_table_added(world: World) -> None:
     """Table B lives elsewhere and holds a file of A's directory: `--select A` must not take it from B."""
-    from tests.worlds import plant_rows
+    from tests.support.worlds import plant_rows
 
     path = plant_rows(world.table("sales.orders"))
     world.table("web.clicks").add_files([f"file://{path}"])

@@ -14,9 +14,8 @@ import pytest
 
 from lakewarden.model.errors import PlanExpiredError, PlanUsedError
 from lakewarden.model.run import PlanResult
-from lakewarden.steps.apply import apply as applying
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World, environment, hand_plan
+from lakewarden.steps.apply import ending, removal
+from tests.support.worlds import MakeWorld, World, environment, hand_plan
 
 
 class Crash(BaseException):
@@ -109,9 +108,9 @@ def test_a_crash_at_every_step(world_of: MakeWorld, monkeypatch: pytest.MonkeyPa
     when, _, what = place.partition(" ")
     owner, name, call = {
         "intent": (journal, "intent", 2),
-        "delete": (applying, "delete", 2),
+        "delete": (removal, "delete", 2),
         "outcomes": (journal, "outcomes", 2),
-        "head": (applying, "write_head", 1),
+        "head": (ending, "write_head", 1),
         "finish": (world.warden._deployment.ledger.runs, "finish", 1),
     }[what]
     with monkeypatch.context() as patched:
@@ -133,7 +132,7 @@ def test_many_files_deleted_in_the_crashed_batch_are_not_somebody_elses(
     world = world_of("sales.orders", orphans=8, batch_size=30)
     plan = hand_plan(world)
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=True)
+        crashing(patched, removal, "delete", after=True)
         with pytest.raises(Crash):
             world.apply(plan)
     assert world.apply(plan).deleted.files == 48
@@ -148,7 +147,7 @@ def test_a_run_that_stopped_for_good_does_not_go_on_after_a_crash(
     for path in sorted(world.planted())[:20]:
         path.unlink()
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "write_head", after=True)
+        crashing(patched, ending, "write_head", after=True)
         with pytest.raises(Crash):
             world.apply(plan)
     assert world.apply(plan).status == "partial"
@@ -158,13 +157,13 @@ def test_a_run_that_stopped_for_good_does_not_go_on_after_a_crash(
 
 def test_an_open_batch_is_validated_again(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was announced before the crash and became needed after it stays."""
-    from tests.worlds import plant_rows
+    from tests.support.worlds import plant_rows
 
     world = world_of("sales.orders", batch_size=50)
     late = plant_rows(world.table())
     plan = hand_plan(world, [*world.planted(), late])
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=False)
+        crashing(patched, removal, "delete", after=False)
         with pytest.raises(Crash):
             world.apply(plan)
     world.table().add_files([f"file://{late}"])
@@ -181,7 +180,7 @@ def test_a_crashed_run_whose_plan_has_expired_is_settled_and_deletes_no_more(
     world = world_of("sales.orders", batch_size=2)
     plan = hand_plan(world)
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=True, on_call=2)
+        crashing(patched, removal, "delete", after=True, on_call=2)
         with pytest.raises(Crash):
             world.apply(plan)
     clock = type(world.warden._deployment.clock)
@@ -213,7 +212,7 @@ def test_a_run_goes_on_with_the_brakes_it_was_started_with(
     braked = replace(one, refusal=Refusal("LW-BRAKE-004", "share", ""), changes={})
     plan = hand_plan(world, tables=(braked, other), brakes={"orphan-share": (one.identifier,)})
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=True, on_call=2)
+        crashing(patched, removal, "delete", after=True, on_call=2)
         with pytest.raises(Crash):
             world.apply(plan, override_brakes=["orphan-share"])
     with pytest.raises(UsageError):

@@ -10,9 +10,8 @@ import pytest
 
 from lakewarden.model.errors import FrozenError, MissingStoreError, PlanOutdatedError
 from lakewarden.model.run import RunResult
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import local_path
-from tests.worlds import World, at_batch, hand_plan
+from tests.support.lakes import local_path
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan
 
 ORDERS, CLICKS = "sales.orders", "web.clicks"
 BATCH = 4  # of six files each: the second batch holds files of both tables

@@ -25,11 +25,10 @@ from lakewarden.model.errors import (
 from lakewarden.model.policy import DeleteMode
 from lakewarden.model.ports import FileOutcome, Heartbeat
 from lakewarden.model.table import Pointer
-from lakewarden.steps.apply import apply as applying
+from lakewarden.steps.apply import removal, revalidate
 from lakewarden.steps.apply.pace import LONGEST_PAUSE, Pace
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import age
-from tests.worlds import World, at_batch, hand_plan, plant_rows
+from tests.support.lakes import age
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan, plant_rows
 
 
 @pytest.fixture
@@ -173,14 +172,14 @@ def test_a_throttling_store_is_given_time_between_batches(world: World, monkeypa
     plan = hand_plan(world)
     slept: list[float] = []
     monkeypatch.setattr(type(world.warden._deployment.clock), "sleep", lambda self, seconds: slept.append(seconds))
-    real = applying.delete
+    real = removal.delete
 
     def throttled(permit: Any, stores: Any, files: Sequence[Any], *rest: Any, **more: Any) -> list[FileOutcome]:
         if not slept:
             return [FileOutcome(file.uri, "failed", "SlowDown", "Please reduce your request rate") for file in files]
         return real(permit, stores, files, *rest, **more)
 
-    monkeypatch.setattr(applying, "delete", throttled)
+    monkeypatch.setattr(removal, "delete", throttled)
     result = world.apply(plan)
     assert slept[0] == 0.5
     assert slept[1] == 0.25
@@ -248,7 +247,7 @@ def test_two_that_apply_one_plan_at_once(world_of: MakeWorld) -> None:
 
 def test_a_catalog_that_falls_silent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = hand_plan(world)
-    catalog = world.warden._deployment.catalogs[0]
+    catalog = world.warden._deployment.formats["lake"]
 
     def silent() -> list[Pointer]:
         raise CatalogUnavailableError("no answer")
@@ -267,17 +266,17 @@ def test_a_catalog_that_falls_silent(world: World, monkeypatch: pytest.MonkeyPat
 def test_a_validation_that_took_long_is_made_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table with thousands of new manifests takes minutes once; a run that could never start would help nobody."""
     plan = hand_plan(world)
-    check = applying.Revalidation.check
+    check = revalidate.Revalidation.check
     ages = iter([0.0, 40.0, 40.0, 0.0, *[0.0] * 10])
-    monkeypatch.setattr(applying.Revalidation, "check", lambda self: check(self) - next(ages))
+    monkeypatch.setattr(revalidate.Revalidation, "check", lambda self: check(self) - next(ages))
     assert world.apply(plan).deleted.files == 6
 
 
 def test_a_validation_that_stays_old_deletes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = hand_plan(world)
-    check = applying.Revalidation.check
+    check = revalidate.Revalidation.check
     with monkeypatch.context() as patched:
-        patched.setattr(applying.Revalidation, "check", lambda self: check(self) - 40)
+        patched.setattr(revalidate.Revalidation, "check", lambda self: check(self) - 40)
         with pytest.raises(StaleValidationError):
             world.apply(plan)
     assert all(path.exists() for path in world.planted())
@@ -317,7 +316,7 @@ def test_a_writer_that_commits_and_stops_beating_within_one_batch(
     since = datetime.now(UTC) - timedelta(days=40)
     beat = Heartbeat("w", "lake.sales.orders", f"{world.table().location()}/", since, deployment.clock.now(), 300)
     deployment.ledger.heartbeats.beat(beat)
-    catalog = deployment.catalogs[0]
+    catalog = deployment.formats["lake"]
     read: Callable[[], Any] = catalog.pointers
 
     def commits_after() -> Any:

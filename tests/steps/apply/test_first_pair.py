@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures_worlds import MakeWorld
+from tests.support.worlds import MakeWorld
 
 
-@pytest.mark.spark
+@pytest.mark.usefixtures("java")
 def test_plan_and_apply_leave_nothing_behind(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(orphans=3)
     before = world.on_disk()

@@ -10,7 +10,7 @@ import lakewarden
 from lakewarden.warden import Warden
 
 SOURCE = Path(lakewarden.__file__).parent
-MAY_DELETE = {"jobs/snapshot_expiry/table_steps.py", "steps/apply/apply.py", "storage/quarantine.py"}
+MAY_DELETE = {"jobs/snapshot_expiry/table_steps.py", "steps/apply/removal.py", "storage/quarantine.py"}
 DOOR = "storage/delete.py"
 
 

@@ -24,8 +24,7 @@ from lakewarden.model.errors import (
     UsageError,
 )
 from lakewarden.model.plan import Plan
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World, hand_plan
+from tests.support.worlds import MakeWorld, World, hand_plan
 
 
 @pytest.fixture

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakewarden.ledger.leases import Leases
 from lakewarden.model.errors import LeaseHeldError, NotFoundError, RestoreError
-from lakewarden.steps.apply import apply as applying
+from lakewarden.steps.apply import removal, revalidate
+from lakewarden.steps.apply import restore as restoring
 from lakewarden.storage.quarantine import trash_address
-from tests.fixtures_worlds import MakeWorld
-from tests.worlds import World, at_batch, hand_plan
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan
 
 
 @pytest.fixture
@@ -75,18 +76,18 @@ def test_restore_of_a_run_that_is_unknown_or_kept_nothing(world_of: MakeWorld) -
 def test_a_file_is_copied_before_the_batch_is_validated(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copying takes its time; a validation that waited for it would be too old to delete by."""
     done: list[str] = []
-    copy, check = applying.copy_to_trash, applying.Revalidation.check
+    copy, check = removal.copy_to_trash, revalidate.Revalidation.check
 
     def copying(*given: object, **more: object) -> object:
         done.append("copy")
         return copy(*given, **more)  # type: ignore[arg-type]
 
-    def checking(self: applying.Revalidation) -> float:
+    def checking(self: revalidate.Revalidation) -> float:
         done.append("check")
         return check(self)
 
-    monkeypatch.setattr(applying, "copy_to_trash", copying)
-    monkeypatch.setattr(applying.Revalidation, "check", checking)
+    monkeypatch.setattr(removal, "copy_to_trash", copying)
+    monkeypatch.setattr(revalidate.Revalidation, "check", checking)
     world.apply(hand_plan(world))
     assert done == ["check", *["copy", "check"] * 3, "check"]
 
@@ -166,7 +167,7 @@ def test_a_resumed_run_knows_what_it_quarantined(world: World, monkeypatch: pyte
 
 def test_a_file_that_became_needed_in_the_window_is_put_back(world: World) -> None:
     """Between the validation of its batch and the end of the run a commit took it in: verify brings it back."""
-    from tests.worlds import plant_rows
+    from tests.support.worlds import plant_rows
 
     own = plant_rows(world.table(), "aaa/first-{}.parquet")
     saved = world.base / "copy.parquet"
@@ -184,3 +185,33 @@ def test_a_file_that_became_needed_in_the_window_is_put_back(world: World) -> No
     assert not world.lost()
     assert result.status == "done"
     assert "restored" in [step["name"] for step in world.warden.run_detail(result.run_id)["steps"]]
+
+
+def test_a_restore_that_is_stopped_is_closed_and_the_same_command_brings_the_rest(
+    world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can go on with a run that has no plan, so none is left open."""
+    world = world_of("sales.orders", delete_mode="quarantine")
+    run = world.apply(hand_plan(world))
+    monkeypatch.setattr(restoring, "BATCH", 2)
+    bring = restoring.restore
+    asked = 0
+
+    def stopping(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise KeyboardInterrupt
+        return bring(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(restoring, "restore", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            world.warden.restore(run.run_id)
+    stopped = world.warden.run_detail(world.warden.runs()[0]["run_id"])
+    assert (stopped["status"], stopped["result"]["changed"]) == ("partial", {"restored": 2})
+    assert [step["name"] for step in stopped["steps"]] == ["failed"]
+    world.warden.restore(run.run_id)
+    assert all(path.exists() for path in world.planted())
+    assert all(each["finished_at"] for each in world.warden.runs())
+    assert world.warden.audit_verify()["ok"]

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from lakewarden.model.errors import StateError, TooManyAbsentError
-from lakewarden.steps.apply import apply as applying
-from tests.fixtures_worlds import MakeWorld
+from lakewarden.steps.apply import removal
 from tests.steps.apply.test_crash import Crash, check_end_state, crashing
-from tests.worlds import hand_plan
+from tests.support.worlds import MakeWorld, hand_plan
 
 
 def test_a_crash_leaves_at_most_two_batches_open(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,14 +30,14 @@ def test_a_crash_leaves_at_most_two_batches_open(world_of: MakeWorld, monkeypatc
 def test_the_intent_is_there_before_the_delete(world_of: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of("sales.orders", orphans=2, batch_size=2)
     plan = hand_plan(world)
-    journal, door = world.warden._deployment.ledger.journal, applying.delete
+    journal, door = world.warden._deployment.ledger.journal, removal.delete
 
     def delete(permit: Any, stores: Any, files: Any, *rest: Any, **more: Any) -> Any:
         announced = {file.uri for batch in journal.open_batches(permit.run_id) for file in batch.files}
         assert {file.uri for file in files} <= announced
         return door(permit, stores, files, *rest, **more)
 
-    monkeypatch.setattr(applying, "delete", delete)
+    monkeypatch.setattr(removal, "delete", delete)
     assert world.apply(plan).deleted.files == 12
 
 

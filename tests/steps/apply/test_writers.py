@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fixtures_worlds import MakeWorld
-from tests.lakes import Lake, age_everything, append, plant_orphans
 from tests.steps.apply.writers import clean_while_writing
-from tests.worlds import World, at_batch, hand_plan, write_config
+from tests.support.lakes import Lake, age_everything, append, plant_orphans
+from tests.support.worlds import MakeWorld, World, at_batch, hand_plan, write_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
-]
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore:Delete operation did not match")]
 
 
 def test_a_writer_that_never_rests(world_of: MakeWorld) -> None:
@@ -46,7 +41,7 @@ def test_commits_during_the_listing_refuse_nothing(world_of: MakeWorld) -> None:
 @pytest.mark.parametrize("moment", ["before apply", "between batches"])
 def test_a_staged_snapshot_that_is_cherry_picked(spark: SparkSession, tmp_path: Path, moment: str) -> None:
     """Written under a WAP id and published later by Spark's own procedure: an old snapshot comes back as a new one."""
-    from tests.fixtures_spark import add_sqlite_catalog
+    from tests.support.spark import add_sqlite_catalog
 
     name = f"cherry{abs(hash(str(tmp_path))) % 10**8}"
     base = tmp_path / "lake"

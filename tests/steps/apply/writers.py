@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from tests.lakes import age, append, plant_orphans
-from tests.worlds import World, reachable
+from tests.support.lakes import age, append, plant_orphans
+from tests.support.worlds import World, reachable
 
 
 @dataclass

@@ -1,58 +1,49 @@
-"""How the worker gets at this format: its catalogs and its reader."""
+"""Iceberg as the worker sees it: one object for each configured catalog, and one connection behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from threading import Lock
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog, Vend
-from lakewarden.formats.iceberg.commit.open import open_versions
-from lakewarden.formats.iceberg.commit.versions import Versions
+from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog
+from lakewarden.formats.iceberg.catalog.connection import Connection
+from lakewarden.formats.iceberg.commit.open import VersionsOf
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
-from lakewarden.formats.iceberg.manifests.fields import IcebergReader
-from lakewarden.formats.iceberg.manifests.survey import IcebergManifestRewriter
+from lakewarden.formats.iceberg.manifests.reader import IcebergReader
+from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.partitions.expirer import IcebergPartitionExpirer
 from lakewarden.formats.iceberg.relocation.relocator import IcebergRelocator
-from lakewarden.model.expiry import Expirer
-from lakewarden.model.manifests import ManifestRewriter
-from lakewarden.model.partitions import PartitionExpirer
-from lakewarden.model.ports import Catalog, Files, Reader
-from lakewarden.model.tiers import Relocator
+from lakewarden.formats.iceberg.rewrite.rewriter import IcebergManifestRewriter
+from lakewarden.model.format import Format, Vend
+from lakewarden.model.ports import Files
+from lakewarden.model.table import Pointer, TableState
 
 
-def open_catalog(name: str, properties: Mapping[str, str], files: Files, vend: Vend) -> Catalog:
-    return IcebergCatalog(name, properties, files.get, vend)
+class IcebergFormat:
+    """One catalog. Every part asks the same connection, and takes from `known` what another part has read already."""
+
+    format = "iceberg"
+
+    def __init__(self, name: str, properties: Mapping[str, str], files: Files, vend: Vend) -> None:
+        self.name = name
+        connection = Connection(name, properties)
+        known = KnownVersions(files)
+        versions = VersionsOf(connection, files)
+        self._catalog = IcebergCatalog(connection, known, files.get, vend)
+        self.reader = IcebergReader()
+        self.expirer = IcebergExpirer(known, versions)
+        self.partition_expirer = IcebergPartitionExpirer(files, known, versions)
+        self.manifest_rewriter = IcebergManifestRewriter(files, known, versions)
+        self.relocator = IcebergRelocator(connection)
+
+    def pointers(self) -> Sequence[Pointer]:
+        """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
+        return self._catalog.pointers()
+
+    def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
+        """The table at that pointer, with the states that were current since the cut-off as soft roots."""
+        return self._catalog.load(pointer, cutoff)
 
 
-def expirer(name: str, properties: Mapping[str, str], files: Files) -> Expirer:
-    return IcebergExpirer(files, _opener(name, properties, files))
-
-
-def partition_expirer(name: str, properties: Mapping[str, str], files: Files) -> PartitionExpirer:
-    return IcebergPartitionExpirer(files, _opener(name, properties, files))
-
-
-def manifest_rewriter(name: str, properties: Mapping[str, str], files: Files) -> ManifestRewriter:
-    return IcebergManifestRewriter(files, _opener(name, properties, files))
-
-
-def reader() -> Reader:
-    return IcebergReader()
-
-
-def relocator(name: str, properties: Mapping[str, str], files: Files) -> Relocator:
-    return IcebergRelocator(name, properties, files)
-
-
-def _opener(name: str, properties: Mapping[str, str], files: Files) -> Callable[[], Versions]:
-    """What opens a catalog when it is first to be changed, and once."""
-    opened: list[Versions] = []
-    turn = Lock()
-
-    def versions() -> Versions:
-        with turn:
-            if not opened:
-                opened.append(open_versions(name, properties, files))
-        return opened[0]
-
-    return versions
+def open_format(name: str, properties: Mapping[str, str], files: Files, vend: Vend) -> Format:
+    return IcebergFormat(name, properties, files, vend)

@@ -1,5 +1,5 @@
 """Apache Paimon: its catalogs, its metadata, its Avro files."""
 
-from lakewarden.formats.paimon.format import expirer, open_catalog, partition_expirer, reader
+from lakewarden.formats.paimon.format import open_format
 
-__all__ = ["expirer", "open_catalog", "partition_expirer", "reader"]
+__all__ = ["open_format"]

@@ -12,17 +12,16 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState, catalog_of
+from lakewarden.model.table import TableState
 from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet
 from lakewarden.steps.plan.document import (
     Request,
-    chosen_of,
-    committable,
     draw_up,
     planned_root,
-    policies_of,
+    table_plan,
+    to_change,
 )
 
 STAGES = 3
@@ -34,10 +33,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     now = deployment.clock.now()
 
     progress("load tables", 0, STAGES)
-    fleet = load_fleet(deployment, now)
-    policies, fleet = policies_of(deployment, fleet, request, Job.MANIFEST_REWRITE, ManifestPolicy.of)
-    fleet = committable(deployment, fleet)
-    chosen = chosen_of(fleet, request)
+    fleet, policies, chosen = to_change(deployment, request, Job.MANIFEST_REWRITE, ManifestPolicy.of, now)
 
     progress("read manifest lists", 1, STAGES)
     found = dict(_surveys(deployment, fleet, policies, chosen))
@@ -66,7 +62,7 @@ def _surveys(
     states = [state for state in fleet.states if state.identifier in chosen and not state.refusal]
 
     def ask(state: TableState) -> ManifestSurvey:
-        rewriter = deployment.manifest_rewriters.get(catalog_of(state.identifier))
+        rewriter = deployment.format_of(state.identifier).manifest_rewriter
         if rewriter is None:
             return ManifestSurvey(left=f"{state.format} tables look after their manifests themselves")
         return rewriter.survey(state, policies[state.identifier])
@@ -89,15 +85,11 @@ def _tables(
         survey = found.get(state.identifier, ManifestSurvey())
         reasons = [*refusals[state.identifier], *([survey.refusal] if survey.refusal else [])]
         going = 0 if survey.left else survey.whole.manifests
-        yield TablePlan(
-            identifier=state.identifier,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            refusal=reasons[0] if reasons else None,
+        yield table_plan(
+            state,
+            policies[state.identifier].as_values(),
+            reasons[0] if reasons else None,
             changes={} if reasons else {"manifests": going},
-            policy=policies[state.identifier].as_values(),
             detail={} if reasons else _detail(survey),
         )
 

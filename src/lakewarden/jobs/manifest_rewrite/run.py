@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from lakewarden.ledger.lease import Lease
-from lakewarden.ledger.runs import STOPPED
-from lakewarden.model.errors import CommitConflictError, LakewardenError, PlanOutdatedError, SparkFailedError
+from lakewarden.model.errors import CommitConflictError, PlanOutdatedError
 from lakewarden.model.plan import TablePlan
-from lakewarden.model.ports import Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Pointer, catalog_of
-from lakewarden.steps.apply.guard import all_held, check_frozen, root_lease
+from lakewarden.model.table import Pointer
+from lakewarden.steps.apply.claim import Claim
+from lakewarden.steps.apply.guard import all_held, root_lease
 from lakewarden.steps.apply.lineage import lineage
-from lakewarden.steps.apply.tables import TableRun
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.apply.table_run import TableRun
+from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import load_states, pointers_of
 
 if TYPE_CHECKING:
@@ -29,41 +30,32 @@ CLUSTERED = "clustered"
 class Run(TableRun):
     """One run of one manifest plan."""
 
-    def __init__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> None:
-        super().__init__(deployment, result, run_id, lease, progress)
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(claim)
         steps = self.steps(CLUSTERED)
         self._done: dict[tuple[str, int], int] = {(step["table"], step["spec"]): step["manifests"] for step in steps}
 
-    def run(self) -> RunResult:
-        """Table by table; one that cannot be changed does not stop the others."""
-        tables = self.starts([table for table in self.tables("manifests") if not self._is_done(table)])
-        failed: list[FailedFile] = []
-        spark = self._spark(tables) if tables else None
+    def change(self, tables: Sequence[TablePlan]) -> None:
+        """Table by table."""
+        if not tables:
+            return
+        spark = self._spark(tables)
         for place, table in enumerate(tables, start=1):
-            try:
-                assert spark is not None
-                self._table(spark, table)
-            except LakewardenError as error:
-                failed.append(self.failure(table.identifier, error))
-            self.progress("rewrite manifests", place, len(tables))
-        return self.closed({"manifests": sum(self._done.values())}, failed)
+            self.attempt(table, partial(self._table, spark))
+            self.claim.progress("rewrite manifests", place, len(tables))
 
-    def _is_done(self, table: TablePlan) -> bool:
+    def changed(self) -> Mapping[str, int]:
+        return {"manifests": sum(self._done.values())}
+
+    def is_done(self, table: TablePlan) -> bool:
         return all((table.identifier, spec) in self._done for spec in _specs(table))
 
     def _spark(self, tables: Sequence[TablePlan]) -> SparkSession:
-        """A session with Iceberg's runtime. Raises SparkFailedError if there is none; the same apply goes on when there is."""
+        """A session with Iceberg's runtime. Raises SparkFailedError if there is none: a stop, no table's failure."""
         from lakewarden.pipeline.rewrite.manifests import check_runtime, packages_for
 
         spark = self.deployment.warm_spark(packages_for(table.metadata_location for table in tables)).result()
-        try:
-            check_runtime(spark._jvm)
-        except SparkFailedError as error:
-            self.deployment.ledger.runs.step(self.run_id, STOPPED, {"code": error.code, "message": error.message})
-            self.deployment.ledger.runs.mark(self.run_id, STOPPED)
-            raise
+        check_runtime(spark._jvm)
         return spark
 
     def _table(self, spark: SparkSession, table: TablePlan) -> None:
@@ -71,7 +63,7 @@ class Run(TableRun):
         name = table.identifier
         with ExitStack() as stack:
             leases = [stack.enter_context(root_lease(self.deployment, prefix)) for prefix in self.roots_of(name)]
-            found = pointers_of(self.deployment.catalogs).get(name)
+            found = pointers_of(self.deployment.formats.values()).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
             state = load_states([found], self.plan.cutoff)[0]
@@ -92,11 +84,12 @@ class Run(TableRun):
         """One spec, on the table as it is now; again on the next one if another writer was quicker."""
         from lakewarden.pipeline.rewrite.manifests import rewrite_manifests
 
-        rewriter = self.deployment.manifest_rewriters[catalog_of(table.identifier)]
+        rewriter = required(self.deployment.format_of(table.identifier).manifest_rewriter, table.identifier)
         commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
         properties = {**lineage(self.deployment, self.plan, self.run_id), "lakewarden.commit": commit}
-        for attempt in range(1, TRIES + 1):
-            check_frozen(self.deployment, "no further manifest was rewritten")
+
+        def rewrite() -> Mapping[str, Any]:
+            self.check_may_go_on()
             all_held(leases)
             opened = rewriter.open(pointer, table.uuid)
             if commit in opened.commits:
@@ -106,13 +99,10 @@ class Run(TableRun):
                 return {}
             # Rewriting may have taken a while: a worker that was given up meanwhile must not commit.
             all_held(leases)
-            try:
-                return rewriter.commit(opened, snapshot)
-            except CommitConflictError:
-                if attempt == TRIES:
-                    raise
-                self.log.info("rewriting again", table=table.identifier, spec=spec, attempt=attempt)
-        raise AssertionError("unreachable")
+            return rewriter.commit(opened, snapshot)
+
+        overtaken = retry_if_exception_type(CommitConflictError)
+        return Retrying(retry=overtaken, stop=stop_after_attempt(TRIES), reraise=True)(rewrite)
 
 
 def _specs(table: TablePlan) -> Iterator[int]:

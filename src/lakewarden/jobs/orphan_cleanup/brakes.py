@@ -12,6 +12,7 @@ from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.steps.compare.findings import Findings, live_by_uuid, refusals_of
 from lakewarden.steps.observe.fleet import Fleet
+from lakewarden.steps.plan.document import table_plan
 
 
 def judge_tables(
@@ -54,19 +55,15 @@ def judge_tables(
                 stopped.setdefault(str(brake), []).append(state.identifier)
         orphans = verdicts.get(Verdict.ORPHAN, Tally())
         tables.append(
-            TablePlan(
-                identifier=state.identifier,
-                uuid=state.uuid,
-                format=state.format,
-                metadata_location=state.metadata_location,
-                refs=state.refs,
-                refusal=reason,
+            table_plan(
+                state,
+                policy.as_values(),
+                reason,
                 verdicts={v: verdicts.get(v, Tally()) for v in Verdict} if shown else {},
                 kinds={k: findings.kinds.get(number, {})[k] for k in Kind if k in findings.kinds.get(number, {})}
                 if shown
                 else {},
                 changes={"files": orphans.files} if reason is None else {},
-                policy=policy.as_values(),
             )
         )
     return tuple(tables), {brake: tuple(names) for brake, names in stopped.items()}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakewarden.jobs.orphan_cleanup.after_listing import after_listing
 from lakewarden.jobs.orphan_cleanup.brakes import judge_tables
 from lakewarden.jobs.orphan_cleanup.empty_directories import with_empty_directories
-from lakewarden.jobs.orphan_cleanup.second_look import second_look
 from lakewarden.jobs.orphan_cleanup.sweep import Sweep, sweep_roots
 from lakewarden.ledger.reach import Reach
 from lakewarden.logs import bind
@@ -18,7 +18,7 @@ from lakewarden.model.policy import Job, OrphanPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import named_outside
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Pointer, TableState, catalog_of
+from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.verdict import Verdict
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
@@ -52,7 +52,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     findings = sweep_roots(deployment, sweep) if swept else Findings()
 
     progress("look again", 2, STAGES)
-    findings, fleet = second_look(deployment, sweep, findings)
+    findings, fleet = after_listing(deployment, sweep, findings)
     findings = with_empty_directories(deployment, sweep, findings)
 
     progress("judge", 3, STAGES)
@@ -82,11 +82,10 @@ def with_longer_grace(
     deployment: Deployment, fleet: Fleet, policies: Mapping[str, OrphanPolicy], read_for: timedelta, now: datetime
 ) -> Fleet:
     """Tables with a longer grace than they were read for, read again: their older states protect files too."""
-    catalogs = {catalog.name: catalog for catalog in deployment.catalogs}
     states = {state.identifier: state for state in fleet.states}
     for grace in {policy.grace for policy in policies.values() if policy.grace > read_for}:
         again = [
-            (catalogs[catalog_of(name)], Pointer(name, state.metadata_location))
+            (deployment.format_of(name), Pointer(name, state.metadata_location))
             for name, state in states.items()
             if policies[name].grace == grace and state.refusal is None
         ]

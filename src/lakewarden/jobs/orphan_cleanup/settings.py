@@ -7,14 +7,16 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lakewarden.model.policy import FLOORS
+from lakewarden.model.margins import MARGINS
 from lakewarden.steps.section import Floor, JobSection
 
 
 class OrphanCleanup(JobSection):
     section_only: ClassVar[frozenset[str]] = frozenset({"inventory"})
     floors: ClassVar[Mapping[str, Floor]] = {
-        "grace_period_hours": Floor(FLOORS.grace, "files of writers that have not committed yet would be deleted")
+        "grace_period_hours": Floor(
+            MARGINS.grace_floor, "files of writers that have not committed yet would be deleted"
+        )
     }
 
     cron: str | None = "0 6 * * *"

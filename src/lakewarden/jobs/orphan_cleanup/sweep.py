@@ -46,7 +46,7 @@ class Sweep:
 
     @property
     def longest_grace(self) -> timedelta:
-        return max(policy.grace for policy in self.policies.values())
+        return max((policy.grace for policy in self.policies.values()), default=timedelta())
 
 
 def sweep_roots(deployment: Deployment, sweep: Sweep) -> Findings:

@@ -15,21 +15,21 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import Holder, TableState, catalog_of
+from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import Times, by_table
 from lakewarden.pipeline.read.to_read import ToRead
-from lakewarden.steps.compare.compare import in_spark, read_task
+from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.compare.findings import Findings, refusals_of
-from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
+from lakewarden.steps.deployment import Deployment, required
+from lakewarden.steps.in_spark import in_spark
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet
 from lakewarden.steps.plan.document import (
     Request,
-    chosen_of,
-    committable,
     draw_up,
     planned_root,
-    policies_of,
+    table_plan,
+    to_change,
 )
 
 STAGES = 4
@@ -43,10 +43,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     session = deployment.warm_spark()
 
     progress("load tables", 0, STAGES)
-    fleet = load_fleet(deployment, now)
-    policies, fleet = policies_of(deployment, fleet, request, Job.PARTITION_EXPIRY, PartitionPolicy.of)
-    fleet = committable(deployment, fleet)
-    chosen = chosen_of(fleet, request)
+    fleet, policies, chosen = to_change(deployment, request, Job.PARTITION_EXPIRY, PartitionPolicy.of, now)
     asked = dict(_asked(deployment, fleet, policies, chosen))
 
     progress("count", 1, STAGES)
@@ -101,7 +98,7 @@ def _asked(
     numbers = [n for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def ask(state: TableState) -> Holder | Refusal | None:
-        expirer = deployment.partition_expirers.get(catalog_of(state.identifier))
+        expirer = deployment.format_of(state.identifier).partition_expirer
         if expirer is None:
             why = f"partitions of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return UnsupportedTableError(why).refusal()
@@ -112,7 +109,7 @@ def _asked(
 
 
 def _expirer(deployment: Deployment, state: TableState) -> PartitionExpirer:
-    return deployment.partition_expirers[catalog_of(state.identifier)]
+    return required(deployment.format_of(state.identifier).partition_expirer, state.identifier)
 
 
 def _survey(
@@ -135,15 +132,11 @@ def _tables(
             continue
         mine = found.get(number, PartitionExpiration(inactive="its partitions do not age"))
         reasons = [*refusals[state.identifier], *([mine.refusal] if mine.refusal else [])]
-        yield TablePlan(
-            identifier=state.identifier,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            refusal=reasons[0] if reasons else None,
+        yield table_plan(
+            state,
+            policies[state.identifier].as_values(),
+            reasons[0] if reasons else None,
             changes={} if reasons else {"partitions": len(mine.expired)},
-            policy=policies[state.identifier].as_values(),
             detail={} if reasons else _detail(mine, partitions.get(number, [])),
         )
 

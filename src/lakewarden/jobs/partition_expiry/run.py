@@ -8,22 +8,21 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from lakewarden.ledger.lease import Lease
-from lakewarden.model.errors import LakewardenError, PlanOutdatedError
+from lakewarden.model.errors import PlanOutdatedError
 from lakewarden.model.partitions import Drop
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import PartitionPolicy
-from lakewarden.model.ports import Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Holder, TableState, catalog_of
+from lakewarden.model.run import FailedFile
+from lakewarden.model.table import Holder, TableState
 from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import by_table, partitions_here
 from lakewarden.pipeline.read.to_read import ToRead
-from lakewarden.steps.apply.guard import check_frozen, root_lease
+from lakewarden.steps.apply.claim import Claim
+from lakewarden.steps.apply.guard import root_lease
 from lakewarden.steps.apply.lineage import lineage
-from lakewarden.steps.apply.tables import TableRun
+from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.compare.compare import read_task
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import load_states, pointers_of
 
 DROPPED = "dropped"
@@ -32,32 +31,30 @@ DROPPED = "dropped"
 class Run(TableRun):
     """One run of one partition plan."""
 
-    def __init__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> None:
-        super().__init__(deployment, result, run_id, lease, progress)
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(claim)
         steps = self.steps(DROPPED)
         self._done: dict[tuple[str, int], int] = {(step["table"], step["batch"]): step["partitions"] for step in steps}
         self._kept = {(step["table"], partition) for step in steps for partition in step.get("kept", ())}
 
-    def run(self) -> RunResult:
-        """Table by table; one that cannot be changed does not stop the others."""
-        tables = self.starts([table for table in self.tables("partitions") if not self._is_done(table)])
-        failed: list[FailedFile] = []
+    def change(self, tables: Sequence[TablePlan]) -> None:
+        """Table by table."""
         for place, table in enumerate(tables, start=1):
-            try:
-                self._table(table)
-            except LakewardenError as error:
-                failed.append(self.failure(table.identifier, error))
-            self.progress("drop partitions", place, len(tables))
-        return self.closed({"partitions": sum(self._done.values())}, [*failed, *self._named()])
+            self.attempt(table, self._table)
+            self.claim.progress("drop partitions", place, len(tables))
 
-    def _is_done(self, table: TablePlan) -> bool:
+    def changed(self) -> Mapping[str, int]:
+        return {"partitions": sum(self._done.values())}
+
+    def failures(self) -> list[FailedFile]:
+        return [*super().failures(), *self._named()]
+
+    def is_done(self, table: TablePlan) -> bool:
         return all((table.identifier, number) in self._done for number in range(len(table.detail["batches"])))
 
     def _named(self) -> Iterator[FailedFile]:
         """Every partition that was left alone, also by this run before a crash."""
-        for table in self.tables("partitions"):
+        for table in self.planned:
             for line in table.detail["expire"]:
                 if (table.identifier, line["partition"]) in self._kept:
                     uri = f"{table.identifier} {line['label']}"
@@ -67,10 +64,9 @@ class Run(TableRun):
         """Every batch of one table. Partitions that changed since the plan are left alone and remembered."""
         name = table.identifier
         with ExitStack() as stack:
-            for root in self.plan.roots:
-                if name in root.tables:
-                    stack.enter_context(root_lease(self.deployment, root.prefix))
-            found = pointers_of(self.deployment.catalogs).get(name)
+            for prefix in self.roots_of(name):
+                stack.enter_context(root_lease(self.deployment, prefix))
+            found = pointers_of(self.deployment.formats.values()).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
             state = load_states([found], self.plan.cutoff)[0]
@@ -78,12 +74,11 @@ class Run(TableRun):
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
             changed = self._changed(state, table)
-            expirer = self.deployment.partition_expirers[catalog_of(name)]
+            expirer = required(self.deployment.format_of(name).partition_expirer, name)
             for number, batch in enumerate(_batches(table)):
-                check_frozen(self.deployment, "no further partition was dropped")
-                self.lease.check()
                 if (name, number) in self._done:
                     continue
+                self.check_may_go_on()
                 going = [line for line in batch if line["partition"] not in changed]
                 now_ms = int(self.deployment.clock.now().timestamp() * 1000)
                 made = expirer.drop(found[1], self._drop(name, number, going), now_ms) if going else None
@@ -108,7 +103,7 @@ class Run(TableRun):
     def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
         """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
         policy = PartitionPolicy.of({**table.policy, "enabled": True})
-        expirer = self.deployment.partition_expirers[catalog_of(table.identifier)]
+        expirer = required(self.deployment.format_of(table.identifier).partition_expirer, table.identifier)
         holder = expirer.latest(state, policy)
         if not isinstance(holder, Holder):
             raise PlanOutdatedError(f"the partitions of {table.identifier} do not age any more; nothing was changed")

@@ -13,10 +13,11 @@ from lakewarden.model.roots import Root
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
-from lakewarden.steps.compare.compare import Ground, compare, in_spark
+from lakewarden.steps.compare.compare import Ground, compare
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import Fleet
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def needed_again(deployment: Deployment, released: Released, chosen: frozenset[s
 
 
 def _let_wait_anew(deployment: Deployment, released: Released, findings: Findings) -> None:
-    from lakewarden.pipeline.compare.frames import left_out
+    from lakewarden.pipeline.read.frames import left_out
 
     judged = [released.directory + part.name for part in findings.parts]
     needed = in_spark(lambda: left_out(released.session.result(), released.parts, judged, deployment.stores))

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewarden.jobs.physical_deletion.cold_copies import ColdCopies, ColdTable
+from lakewarden.jobs.physical_deletion.cold_recheck import COLD_PLACES
 from lakewarden.jobs.physical_deletion.needed import Released, needed_again
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
@@ -27,14 +29,20 @@ from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.steps.apply.cold_copies import ColdCopies, ColdTable
-from lakewarden.steps.apply.cold_recheck import COLD_PLACES
 from lakewarden.steps.compare.findings import Findings, damaged_since, refusals_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
 from lakewarden.steps.observe.state_age import check_not_restored
-from lakewarden.steps.plan.document import Request, chosen_of, draw_up, planned_root, policies_of, without_strangers
+from lakewarden.steps.plan.document import (
+    Request,
+    chosen_of,
+    draw_up,
+    planned_root,
+    policies_of,
+    table_plan,
+    without_strangers,
+)
 
 STAGES = 4
 WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
@@ -230,15 +238,7 @@ def _tables(
         verdicts[Verdict.TOO_NEW] = due.waiting.get(name, Tally()) + uncopied
         released = verdicts.get(Verdict.PENDING, Tally())
         kinds = findings.kinds.get(number, {})
-        table = TablePlan(
-            identifier=name,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            policy=policies[name].as_values(),
-            detail=_detail(name, due),
-        )
+        table = table_plan(state, policies[name].as_values(), detail=_detail(name, due))
         if planned:
             table = replace(
                 table,

@@ -7,13 +7,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lakewarden.model.policy import FLOORS
+from lakewarden.model.margins import MARGINS
 from lakewarden.steps.section import Floor, JobSection
 
 
 class PhysicalDeletion(JobSection):
     floors: ClassVar[Mapping[str, Floor]] = {
-        "visibility_delay_hours": Floor(FLOORS.visibility, "queries that are reading an expired snapshot would fail")
+        "visibility_delay_hours": Floor(
+            MARGINS.visibility_floor, "queries that are reading an expired snapshot would fail"
+        )
     }
 
     cron: str | None = "0 4 * * *"

@@ -16,7 +16,7 @@ from lakewarden.model.policy import ExpiryPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState, catalog_of
+from lakewarden.model.table import TableState
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
@@ -24,18 +24,17 @@ from lakewarden.steps.compare.compare import Ground, compare
 from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet, moved_since
+from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, moved_since
 from lakewarden.steps.observe.shards import listing_of
 from lakewarden.steps.observe.state_age import check_not_restored
 from lakewarden.steps.observe.strangers import refused_roots, strangers_in
 from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.document import (
     Request,
-    chosen_of,
-    committable,
     draw_up,
     planned_root,
-    policies_of,
+    table_plan,
+    to_change,
 )
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
 
     progress("load tables", 0, STAGES)
     check_not_restored(deployment)
-    fleet = load_fleet(deployment, now)
-    policies, fleet = policies_of(deployment, fleet, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of)
-    fleet = committable(deployment, fleet)
-    chosen = chosen_of(fleet, request)
+    fleet, policies, chosen = to_change(deployment, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of, now)
 
     progress("decide", 1, STAGES)
     expirations = dict(_surveys(deployment, fleet, policies, chosen, now))
@@ -101,7 +97,7 @@ def _surveys(
     asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def survey(state: TableState) -> Expiration:
-        expirer = deployment.expirers.get(catalog_of(state.identifier))
+        expirer = deployment.format_of(state.identifier).expirer
         if expirer is None:
             why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return Expiration(refusal=UnsupportedTableError(why).refusal())
@@ -147,17 +143,13 @@ def _tables(
         reasons = [*refusals[state.identifier], *([found.refusal] if found.refusal else [])]
         planned = not reasons
         verdicts, kinds = findings.verdicts.get(number, {}), findings.kinds.get(number, {})
-        yield TablePlan(
-            identifier=state.identifier,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            refusal=reasons[0] if reasons else None,
+        yield table_plan(
+            state,
+            policies[state.identifier].as_values(),
+            reasons[0] if reasons else None,
             verdicts={v: verdicts.get(v, Tally()) for v in Verdict} if planned else {},
             kinds={k: kinds[k] for k in Kind if k in kinds} if planned else {},
             changes=_changes(found) if planned else {},
-            policy=policies[state.identifier].as_values(),
             detail=_detail(found) if planned else {},
         )
 

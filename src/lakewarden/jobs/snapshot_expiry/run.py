@@ -12,100 +12,125 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import datetime
+from functools import cached_property, partial
 
 import pyarrow.compute as pc
 
-from lakewarden.jobs.snapshot_expiry.table_steps import TableHands
-from lakewarden.ledger.lease import Lease
+from lakewarden.jobs.snapshot_expiry.table_steps import TableSteps
 from lakewarden.model.errors import (
     DoubtfulCommitError,
     LakewardenError,
+    LeaseLostError,
     LostRefError,
     PlanOutdatedError,
     TableMovedError,
 )
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import TablePlan
-from lakewarden.model.ports import FileOutcome, Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import Pointer, catalog_of
+from lakewarden.model.ports import FileOutcome
+from lakewarden.model.run import FailedFile
+from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
-from lakewarden.steps.apply.guard import all_held, check_frozen, root_lease
-from lakewarden.steps.apply.tables import TableRun
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.apply.claim import Claim
+from lakewarden.steps.apply.guard import all_held, root_lease
+from lakewarden.steps.apply.table_run import TableRun
+from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import pointers_of
 from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.files import of_tables, rows_of
 
 TABLES_AT_ONCE = 8
-LEASE_WAIT = 60.0  # tables that share a directory take turns
-HELD = timedelta(days=30)  # for somebody to notice that a ref is gone, and to make it again
-BEGUN, EXPIRED = "begun", "expired"
+BEGUN, LEFT, EXPIRED = "begun", "left", "expired"
 
 
 class Run(TableRun):
     """One run of one expiry plan."""
 
-    def __init__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> None:
-        super().__init__(deployment, result, run_id, lease, progress)
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(claim)
         self._turn = threading.Lock()
-        self._begun = {step["table"] for step in self.steps(BEGUN)}
+        self._begun = self._begun_before()
         self._expired: dict[str, dict[str, int]] = {step["table"]: step["changes"] for step in self.steps(EXPIRED)}
         self._held = [FailedFile(**step["failure"]) for step in self.steps(EXPIRED) if "failure" in step]
 
-    def run(self) -> RunResult:
-        """Every table, side by side; one that cannot be expired does not stop the others."""
-        tables = self.starts([table for table in self.tables() if table.identifier not in self._expired])
-        self._settle_open_batches()
-        # What a run before released and went on with may have been deleted since: it is not entered again, and what is
-        # still there begins to wait anew.
-        self._release([table.identifier for table in tables if table.identifier not in self._begun])
+    def is_done(self, table: TablePlan) -> bool:
+        return table.identifier in self._expired
+
+    def changed(self) -> Mapping[str, int]:
+        total = Counter({"snapshots": 0})
+        for changes in self._expired.values():
+            total.update(changes)
+        return total
+
+    def kept(self) -> Mapping[str, int]:
+        return {str(Verdict.PENDING): self.deployment.ledger.pending.count(self.run_id)}
+
+    def failures(self) -> list[FailedFile]:
+        return [*self._held, *super().failures()]
+
+    def settle(self) -> None:
+        """What a crashed process announced and did not record is looked at; what it released begins to wait anew."""
+        for batch in self.deployment.ledger.journal.open_batches(self.run_id):
+            # What is still there is removed when its table is expired.
+            outcomes = [
+                FileOutcome(file.uri, Outcome.KEPT)
+                if self.deployment.stores.head(file.uri) is not None
+                else FileOutcome(file.uri, Outcome.DELETED, None, "gone when the run was resumed")
+                for file in batch.files
+            ]
+            self.deployment.ledger.journal.outcomes(self.run_id, batch.batch_no, outcomes)
         if self._begun:
             self.deployment.ledger.pending.renew_run(self.run_id, self.now())
-        pointers = {name: pointer for name, (_, pointer) in pointers_of(self.deployment.catalogs).items()}
+
+    def change(self, tables: Sequence[TablePlan]) -> None:
+        """Every table, side by side."""
+        # What a table released before a crash may have been deleted since: the files are not entered again.
+        self._release([table.identifier for table in tables if table.identifier not in self._begun])
+        pointers = {name: pointer for name, (_, pointer) in pointers_of(self.deployment.formats.values()).items()}
         in_use = in_use_since(self.deployment)
+        halted = threading.Event()
+
+        def expire(table: TablePlan) -> None:
+            try:
+                if not halted.is_set():
+                    self._expire(table, pointers, in_use)
+            except BaseException:
+                halted.set()  # a signal that one thread is told of: no thread begins another table
+                raise
+
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
-            answers = pool.map(lambda table: self._expire(table, pointers, in_use), tables)
-            failed = [*self._held, *(why for why in answers if why is not None)]
-        released = self.deployment.ledger.pending.count(self.run_id)
-        changed = Counter({"snapshots": 0})
-        for changes in self._expired.values():
-            changed.update(changes)
-        return self.closed(changed, failed, {str(Verdict.PENDING): released})
+            for _ in pool.map(expire, tables):
+                pass
 
     def _release(self, names: Sequence[str]) -> None:
         """Enter what the plan releases. The commit comes later, so nothing is ever released and unknown."""
         now = self.now()
-        for rows in rows_of(self.deployment.stores, self.result):
+        for rows in rows_of(self.deployment.stores, self.claim.result):
             wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.PENDING))), frozenset(names))
             self.deployment.ledger.pending.add_rows(self.run_id, now, wanted.to_batches())
 
-    def _expire(
-        self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]
-    ) -> FailedFile | None:
-        """One table, or why not. What was released of a table that nobody touched is taken back."""
+    def _expire(self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]) -> None:
+        """One table, or why not. What was released of a table that failed untouched is taken back."""
         name = table.identifier
-        hands: TableHands | None = None
+        steps: TableSteps | None = None
         try:
             with ExitStack() as stack:
-                check_frozen(self.deployment, "no further table was expired")
+                self.check_may_go_on()
                 leases = [
-                    stack.enter_context(root_lease(self.deployment, prefix, wait=LEASE_WAIT))
+                    stack.enter_context(root_lease(self.deployment, prefix, wait=MARGINS.lease_wait_seconds))
                     for prefix in self.roots_of(name)
                 ]
                 pointer = pointers.get(name)
                 if pointer is None:
                     raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
                 began = self.deployment.clock.boot()
-                expirer = self.deployment.expirers[catalog_of(name)]
-                steps = table.detail["steps"]
-                if (why := expirer.outdated(pointer, steps, resumed=name in self._begun)) is not None:
+                expirer = required(self.deployment.format_of(name).expirer, name)
+                detail = table.detail["steps"]
+                if (why := expirer.outdated(pointer, detail, resumed=name in self._begun)) is not None:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")
                 self.deployment.ledger.runs.step(self.run_id, BEGUN, {"table": name})
-                hands = TableHands(
+                steps = TableSteps(
                     deployment=self.deployment,
                     run_id=self.run_id,
                     plan_id=self.plan.plan_id,
@@ -117,57 +142,71 @@ class Run(TableRun):
                     turn=self._turn,
                     in_use_since=in_use.get(name),
                 )
-                changes = dict(expirer.carry_out(pointer, steps, hands))
+                changes = dict(expirer.carry_out(pointer, detail, steps))
             if not any(changes.values()):
                 self._take_back(name)
             with self._turn:
                 self._expired[name] = changes
             self.deployment.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "changes": changes})
-            self.progress("expire", len(self._expired), len(self.plan.tables))
+            self.claim.progress("expire", len(self._expired), len(self.plan.tables))
         except LostRefError as error:
-            return self._hold(name, error, error.changes)
+            self._hold(name, error, error.changes)
         except DoubtfulCommitError as error:
-            return self._hold(name, error, {})
+            self._hold(name, error, {})
         except LakewardenError as error:
             # Where the metadata could not even be archived, the commit was never tried.
-            untouched = hands is None or not hands.changing.is_set() or isinstance(error, TableMovedError)
-            if untouched and name not in self._begun:
+            untouched = steps is None or not steps.changing.is_set() or isinstance(error, TableMovedError)
+            # On record first, that the table failed or was left: a process that goes on with this run must not expire a
+            # table whose released files were taken back, unless it enters them again.
+            if not self.failed(name, error) and untouched and steps is not None:
+                self.deployment.ledger.runs.step(self.run_id, LEFT, {"table": name})
+            if untouched and name not in self._begun and self._is_ours():
                 self._take_back(name)
-            return self.failure(name, error)
-        return None
+
+    def _begun_before(self) -> set[str]:
+        """The tables that a process before this one began and did not leave untouched."""
+        found: set[str] = set()
+        for step in self.deployment.ledger.runs.steps(self.run_id):
+            if step.name == BEGUN:
+                found.add(step.detail["table"])
+            elif step.name == LEFT:
+                found.discard(step.detail["table"])
+        return found
+
+    def _is_ours(self) -> bool:
+        """Whether no other process can be at work on this run: it would have released the same files again."""
+        try:
+            self.lease.check()
+        except LeaseLostError:
+            return False
+        return True
 
     def _take_back(self, name: str) -> None:
         """Strike out what was released of a table, if it is certain that nobody let it go. Else it waits, which is
         harmless: deletion takes nothing that is needed, and lets it wait anew."""
-        released = {table.identifier for table in self.tables()} - {name}
+        released = {table.identifier for table in self.planned} - {name}
         # A file counts for one of the tables of its directory, not always for the one that let it go.
         if self._near(name).isdisjoint(released):
             self.deployment.ledger.pending.take_back(self.run_id, name, self.plan.created_at)
 
-    def _hold(self, name: str, error: LakewardenError, changes: Mapping[str, int]) -> FailedFile:
+    def _hold(self, name: str, error: LakewardenError, changes: Mapping[str, int]) -> None:
         """Somebody's ref may be gone and be made again: its files stay known, and none goes meanwhile."""
-        self.deployment.ledger.pending.hold(self._near(name), self.now() + HELD)
-        failure = FailedFile(name, error.code, f"{error.message}; its released files stay for {HELD.days} days")
+        self.deployment.ledger.pending.hold(self._near(name), self.now() + MARGINS.lost_ref)
+        told = f"{error.message}; its released files stay for {MARGINS.lost_ref.days} days"
+        failure = FailedFile(name, error.code, told)
         self.log.error("table in doubt", table=name, code=failure.code, message=failure.message)
         with self._turn:
             self._expired[name] = dict(changes)
+            self._held.append(failure)
         # On the record, so that the run says so too when it goes on after a crash, and does not take it for done.
         self.deployment.ledger.runs.step(
             self.run_id, EXPIRED, {"table": name, "changes": dict(changes), "failure": asdict(failure)}
         )
-        return failure
 
     def _near(self, name: str) -> set[str]:
-        """The tables of its directories, itself among them."""
-        return {other for root in self.plan.roots if name in root.tables for other in root.tables}
+        """The tables that share a directory with a table, itself among them."""
+        return {other for prefix in self.roots_of(name) for other in self._tables_of[prefix]}
 
-    def _settle_open_batches(self) -> None:
-        """What a crashed run announced and did not record. What is still there is removed when its table is expired."""
-        for batch in self.deployment.ledger.journal.open_batches(self.run_id):
-            outcomes = [
-                FileOutcome(file.uri, Outcome.KEPT)
-                if self.deployment.stores.head(file.uri) is not None
-                else FileOutcome(file.uri, Outcome.DELETED, None, "gone when the run was resumed")
-                for file in batch.files
-            ]
-            self.deployment.ledger.journal.outcomes(self.run_id, batch.batch_no, outcomes)
+    @cached_property
+    def _tables_of(self) -> Mapping[str, Sequence[str]]:
+        return {root.prefix: root.tables for root in self.plan.roots}

@@ -19,8 +19,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
-class TableHands:
-    """The hands of one run on one table. `changing` is set before the first step that may change it."""
+class TableSteps:
+    """The steps that a format may take on one table in one run. `changing` is set before the first that may change it."""
 
     deployment: Deployment
     run_id: str

@@ -32,9 +32,10 @@ from lakewarden.pipeline.compare.holders import Holders, TableHolders
 from lakewarden.pipeline.compare.needs import Named, keep_names, name_manifests
 from lakewarden.pipeline.compare.released import COPIES, Here, InSpark, Released
 from lakewarden.pipeline.read.to_read import table_of
-from lakewarden.steps.compare.compare import empty_parts, in_spark, read_task
+from lakewarden.steps.compare.compare import empty_parts, read_task
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import Fleet
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
     UnsupportedTableError,
 )
-from lakewarden.model.table import TableState, catalog_of
+from lakewarden.model.table import TableState
 from lakewarden.model.tiers import AgedSnapshot, HandoffPolicy, Move, cold_directory, cold_uuid
 from lakewarden.model.uri import FileUri
 from lakewarden.steps.deployment import Deployment
@@ -43,7 +43,7 @@ def aged_out(deployment: Deployment, state: TableState, policy: HandoffPolicy, f
     """What waits; or why the table is left alone; or, as text, why nothing waits."""
     if policy.destination is None:
         return "no destination is configured for it"
-    relocator = deployment.relocators.get(catalog_of(state.identifier))
+    relocator = deployment.format_of(state.identifier).relocator
     if relocator is None:
         why = (
             f"snapshots of {state.format} tables cannot be handed to the cold tier by this version; nothing was copied"

@@ -19,7 +19,7 @@ from lakewarden.model.tiers import HandoffPolicy
 from lakewarden.model.verdict import Kind
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
-from lakewarden.steps.plan.document import Request, chosen_of, draw_up, policies_of
+from lakewarden.steps.plan.document import Request, chosen_of, draw_up, policies_of, table_plan
 
 STAGES = 4
 Policies = Mapping[str, HandoffPolicy]
@@ -92,16 +92,12 @@ def _tables(
             detail = _detail(deployment, found, lost, files.known.get(number, 0))
             total = sum(tally.files for tally in kinds.values())
             changes = {"snapshots": len(detail["snapshots"]), "files": total}
-        yield TablePlan(
-            identifier=state.identifier,
-            uuid=state.uuid,
-            format=state.format,
-            metadata_location=state.metadata_location,
-            refs=state.refs,
-            refusal=refusal,
+        yield table_plan(
+            state,
+            policies[state.identifier].as_values(),
+            refusal,
             kinds={} if refusal else {kind: kinds[kind] for kind in Kind if kind in kinds},
             changes={} if refusal else changes,
-            policy=policies[state.identifier].as_values(),
             detail={} if refusal else detail,
         )
 

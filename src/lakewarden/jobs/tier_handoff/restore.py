@@ -5,13 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 
 from lakewarden.jobs.tier_handoff.copy import PHASES, Mover, known_sizes
 from lakewarden.ledger.cold import ColdSnapshot
-from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError, UnreadableMetadataError, UsageError
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import RunResult, RunStatus
@@ -20,8 +23,8 @@ from lakewarden.model.tiers import Move, MovedTable, Relocator
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.steps.apply.bandwidth import Bandwidth
+from lakewarden.steps.apply.ending import run_to_its_end
 from lakewarden.steps.apply.guard import check_frozen
-from lakewarden.steps.apply.trash import LEASE_SECONDS
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.copying import Copied, holds
 
@@ -38,50 +41,56 @@ def restore_cold(deployment: Deployment, snapshot: str, identifier: str, actor: 
     check_frozen(deployment, "nothing was restored")
     run_id = deployment.new_id()
     with (
-        deployment.leases.acquire(f"restore/{identifier}", LEASE_SECONDS) as lease,
-        deployment.leases.acquire(run_lease(run_id), LEASE_SECONDS),
+        deployment.leases.acquire(f"restore/{identifier}", MARGINS.lease_seconds) as lease,
+        deployment.leases.acquire(run_lease(run_id), MARGINS.lease_seconds) as own,
     ):
         # A place that no other table ever had: what a dropped table of this name left behind is not ours.
         new_uuid = str(uuid.UUID(hex=deployment.new_id() + deployment.new_id(), version=4))
         target = f"{relocator.new_location(identifier).rstrip('/')}-{new_uuid[:8]}/"
         deployment.ledger.runs.start(run_id, Job.TIER_HANDOFF, None, actor)
-        detail = {"snapshot": found.snapshot_id, "from": found.destination, "to": target, "table": identifier}
-        deployment.ledger.runs.step(run_id, "restoring", detail)
-        try:
-            if deployment.stores.entries(target).files or deployment.stores.entries(target).directories:
-                raise RestoreError(f"{target} is not empty; nothing was restored", hint="Run the command again.")
-            thawing = Thawing(
-                deployment, relocator, found, Move(_prefix(found.destination), target, whole=True), progress
-            )
-            metadata = thawing.run(new_uuid)
-            lease.check()
-            relocator.register(identifier, metadata)
-        except LakewardenError as error:
-            failed = RunResult(run_id, "", Job.TIER_HANDOFF, RunStatus.FAILED)
-            deployment.ledger.runs.step(run_id, "failed", {"code": error.code, "message": error.message})
-            deployment.ledger.runs.finish(run_id, failed.status, failed.as_json())
-            raise
-        result = RunResult(run_id, "", Job.TIER_HANDOFF, RunStatus.DONE, changed={"restored": len(thawing.sizes)})
-        deployment.ledger.runs.step(run_id, "restored", {**detail, "metadata": metadata, "files": len(thawing.sizes)})
-        deployment.ledger.runs.finish(run_id, result.status, result.as_json())
-        write_head(deployment.stores, deployment.state, run_id, deployment.ledger.journal.head(run_id))
-    return result
+        move = Move(_prefix(found.destination), target, whole=True)
+        work = partial(ColdRestore, deployment, relocator, found, move, run_id, identifier, new_uuid, lease, progress)
+        # Nobody can go on with a run without a plan; the same command begins anew, at another place.
+        return run_to_its_end(deployment, run_id, own, work, resumable=False)
 
 
-class Thawing:
-    """One snapshot on its way back."""
+@dataclass
+class ColdRestore:
+    """One snapshot on its way back from the cold place."""
 
-    def __init__(
-        self, deployment: Deployment, relocator: Relocator, found: ColdSnapshot, move: Move, progress: Progress
-    ) -> None:
-        self.deployment = deployment
-        self.relocator = relocator
-        self.found = found
-        self.move = move
-        self.progress = progress
-        self.sizes: dict[str, int] = {}
+    deployment: Deployment
+    relocator: Relocator
+    found: ColdSnapshot
+    move: Move
+    run_id: str
+    identifier: str
+    new_uuid: str
+    lease: Lease
+    progress: Progress
+    sizes: dict[str, int] = field(default_factory=dict)
 
-    def run(self, new_uuid: str) -> str:
+    def do(self) -> None:
+        """Copy everything, write the metadata, register the table."""
+        source, target = self.found.destination, self.move.target
+        detail = {"snapshot": self.found.snapshot_id, "from": source, "to": target, "table": self.identifier}
+        self.deployment.ledger.runs.step(self.run_id, "restoring", detail)
+        there = self.deployment.stores.entries(target)
+        if there.files or there.directories:
+            raise RestoreError(f"{target} is not empty; nothing was restored", hint="Run the command again.")
+        metadata = self._copy(self.new_uuid)
+        self.lease.check()
+        self.relocator.register(self.identifier, metadata)
+        counted = {**detail, "metadata": metadata, "files": len(self.sizes)}
+        self.deployment.ledger.runs.step(self.run_id, "restored", counted)
+
+    def result(self, error: LakewardenError | None = None) -> RunResult:
+        """A table is registered or it is not: there is no part of one."""
+        if error is not None:
+            return RunResult(self.run_id, "", Job.TIER_HANDOFF, RunStatus.FAILED)
+        changed = {"restored": len(self.sizes)}
+        return RunResult(self.run_id, "", Job.TIER_HANDOFF, RunStatus.DONE, changed=changed)
+
+    def _copy(self, new_uuid: str) -> str:
         """Copy everything and write the metadata; returns its address."""
         number, source = self.found.snapshot_id, self.found.metadata_uri
         document = self._get(source)
@@ -178,12 +187,13 @@ def _relocator(deployment: Deployment, identifier: str) -> Relocator:
     if len(identifier.split(".")) < 3 or "" in identifier.split("."):
         raise UsageError(f"--as {identifier} is not catalog.namespace.name; nothing was restored")
     catalog = catalog_of(identifier)
-    if catalog not in deployment.relocators:
-        known = ", ".join(sorted(deployment.relocators)) or "none"
+    relocators = {name: found.relocator for name, found in deployment.formats.items() if found.relocator is not None}
+    if catalog not in relocators:
+        known = ", ".join(sorted(relocators)) or "none"
         raise NotFoundError(
             f"{catalog} is not a configured Iceberg catalog; nothing was restored", hint=f"Iceberg catalogs: {known}."
         )
-    return deployment.relocators[catalog]
+    return relocators[catalog]
 
 
 def _prefix(directory: str) -> str:

@@ -17,21 +17,17 @@ from lakewarden.jobs.tier_handoff.aged_out import archived
 from lakewarden.jobs.tier_handoff.cold_place import HINT, ColdPlace, address_taken, cold_place, metadata_uri, taken
 from lakewarden.jobs.tier_handoff.copy import PHASES, Mover
 from lakewarden.ledger.cold import ColdFile, ColdSnapshot
-from lakewarden.ledger.lease import Lease
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, StoreUnavailableError
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import TablePlan
-from lakewarden.model.ports import Progress
-from lakewarden.model.run import FailedFile, PlanResult, RunResult
-from lakewarden.model.table import catalog_of
 from lakewarden.model.tiers import HandoffPolicy, Move, MovedTable, cold_uuid
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.steps.apply.bandwidth import Bandwidth
-from lakewarden.steps.apply.guard import check_frozen
-from lakewarden.steps.apply.tables import TableRun
-from lakewarden.steps.apply.trash import LEASE_SECONDS
-from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.apply.claim import Claim
+from lakewarden.steps.apply.table_run import TableRun
+from lakewarden.steps.deployment import required
 from lakewarden.steps.plan.files import of_tables, rows_of
 from lakewarden.storage.copying import put_in_class, sizes_at
 
@@ -45,19 +41,24 @@ Row = Mapping[str, Any]
 class Run(TableRun):
     """One run of one handover plan."""
 
-    def __init__(
-        self, deployment: Deployment, result: PlanResult, run_id: str, lease: Lease, progress: Progress
-    ) -> None:
-        super().__init__(deployment, result, run_id, lease, progress)
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(claim)
         self._handed: dict[str, int] = {step["table"]: step["snapshots"] for step in self.steps(HANDED)}
-        self._failed: dict[str, FailedFile] = {}
         self._unheard: set[str] = set()
         self._taken: dict[str, Mapping[str, str]] = {}
-        self._copied = 0
+        self._copied = sum(step.get("files", 0) for step in self.steps(HANDED))
 
-    def run(self) -> RunResult:
-        """Files first, then the metadata that names them; a table that cannot be copied does not stop the others."""
-        tables = self.starts([table for table in self.tables("snapshots") if table.identifier not in self._handed])
+    def is_done(self, table: TablePlan) -> bool:
+        return table.identifier in self._handed
+
+    def changed(self) -> Mapping[str, int]:
+        # A process before this one may have made copies of tables that are not handed over yet.
+        made = self.deployment.ledger.cold.count(self.run_id, (table.uuid for table in self.planned))
+        return {"snapshots": sum(self._handed.values()), "files": max(self._copied, made)}
+
+    def change(self, tables: Sequence[TablePlan]) -> None:
+        """Files first, then the metadata that names them."""
+        by_name = {table.identifier: table for table in tables}
         policies = {table.identifier: HandoffPolicy.of(table.policy) for table in tables}
         bandwidth = Bandwidth.strictest((p.megabytes_per_second for p in policies.values()), self.deployment.clock)
         movers = {table.identifier: self._mover(table, bandwidth) for table in tables}
@@ -66,20 +67,17 @@ class Run(TableRun):
         total = sum(table.changes["files"] for table in tables)
         for kinds in PHASES:
             for rows in self._batches(kinds, list(movers)):
-                check_frozen(self.deployment, "no further file was copied")
-                self.lease.check()
+                self.check_may_go_on()
                 name = rows[0]["table"]
-                if name not in self._failed:
-                    self._copy(next(t for t in tables if t.identifier == name), movers[name], policies[name], rows)
-                self.progress("copy", self._copied, total)
+                if self.left_to_do(name):
+                    self._copy(by_name[name], movers[name], policies[name], rows)
+                self.claim.progress("copy", self._copied, total)
         for table in tables:
-            if table.identifier not in self._failed:
-                self._describe(table, movers[table.identifier])
-        changed = {"snapshots": sum(self._handed.values()), "files": self._copied}
-        return self.closed(changed, list(self._failed.values()))
+            if self.left_to_do(table.identifier):
+                self.attempt(table, lambda table: self._describe(table, movers[table.identifier]))
 
     def _mover(self, table: TablePlan, bandwidth: Bandwidth) -> Mover:
-        relocator = self.deployment.relocators[catalog_of(table.identifier)]
+        relocator = required(self.deployment.format_of(table.identifier).relocator, table.identifier)
         move = Move(FileUri.parse(table.detail["location"]).as_prefix(), table.detail["cold"])
 
         def sizes(uris: Sequence[str]) -> Mapping[str, int]:
@@ -94,7 +92,7 @@ class Run(TableRun):
             self._place_of(table, mover)
             self._taken[table.identifier] = taken(self.deployment.ledger, table.uuid, mover.move)
         except LakewardenError as error:
-            self._fail(table.identifier, error)
+            self.failed(table.identifier, error)
 
     def _place_of(self, table: TablePlan, mover: Mover) -> ColdPlace:
         """What the cold directory holds. Raises LakewardenError, also if it keeps another location's paths by now."""
@@ -109,7 +107,7 @@ class Run(TableRun):
 
     def _batches(self, kinds: Sequence[Kind], names: Sequence[str]) -> Iterator[list[Row]]:
         """Rows of these kinds, some at a time, each time of one table."""
-        for part in rows_of(self.deployment.stores, self.result):
+        for part in rows_of(self.deployment.stores, self.claim.result):
             rows = of_tables(part, names)
             rows = rows.filter(pc.is_in(rows[c.KIND], pa.array([str(kind) for kind in kinds])))
             for name in pc.unique(rows["table"]).to_pylist():
@@ -140,7 +138,8 @@ class Run(TableRun):
                     done.append(future.result())
                     self._copied += 1
                 except LakewardenError as error:
-                    self._fail(table.identifier, error)
+                    if self.left_to_do(table.identifier):
+                        self.failed(table.identifier, error)
                 if len(done) >= RECORDED_AT_ONCE:
                     self.deployment.ledger.cold.add(done)
                     done = []
@@ -160,28 +159,20 @@ class Run(TableRun):
             self._unheard.add(wanted)
             self.log.warning("the store did not take the storage class", wanted=wanted, has=got, uri=target)
 
-    def _fail(self, name: str, error: LakewardenError) -> None:
-        if name not in self._failed:
-            self.log.error("table not handed over", table=name, code=error.code, message=error.message)
-            self._failed[name] = FailedFile(name, error.code, error.message)
-
     def _describe(self, table: TablePlan, mover: Mover) -> None:
         """Write the cold table's metadata with these snapshots added, and only then enter them as handed over."""
         name, directory = table.identifier, table.detail["cold"]
         ids = tuple(int(line["snapshot_id"]) for line in table.detail["snapshots"])
-        try:
-            # Another run may hand over other snapshots of the table: neither may leave out the other's.
-            with self.deployment.leases.acquire(f"cold/{canonical(directory)}", LEASE_SECONDS):
-                metadata = self._write_metadata(table, mover, ids)
-                now = self.deployment.clock.now()
-                self.deployment.ledger.cold.add_snapshots(
-                    ColdSnapshot(table.uuid, number, name, directory, metadata, self.run_id, now) for number in ids
-                )
-        except LakewardenError as error:
-            self._fail(name, error)
-            return
+        # Another run may hand over other snapshots of the table: neither may leave out the other's.
+        with self.deployment.leases.acquire(f"cold/{canonical(directory)}", MARGINS.lease_seconds):
+            metadata = self._write_metadata(table, mover, ids)
+            now = self.deployment.clock.now()
+            self.deployment.ledger.cold.add_snapshots(
+                ColdSnapshot(table.uuid, number, name, directory, metadata, self.run_id, now) for number in ids
+            )
         self._handed[name] = len(ids)
-        detail = {"table": name, "snapshots": len(ids), "metadata": metadata, "class_ignored": sorted(self._unheard)}
+        counts = {"snapshots": len(ids), "files": table.changes["files"]}
+        detail = {"table": name, **counts, "metadata": metadata, "class_ignored": sorted(self._unheard)}
         self.deployment.ledger.runs.step(self.run_id, HANDED, detail)
 
     def _write_metadata(self, table: TablePlan, mover: Mover, ids: Sequence[int]) -> str:

@@ -17,12 +17,12 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.compare.answer import ANSWER
-from lakewarden.pipeline.compare.frames import local, stored, union
 from lakewarden.pipeline.compare.holders import HOLDER, needed
 from lakewarden.pipeline.compare.marks import certain_marks, manifests_once
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
 from lakewarden.pipeline.read.cache import KEY_ROWS
+from lakewarden.pipeline.read.frames import local, stored, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.storage.stores import Stores
 

@@ -23,12 +23,12 @@ from lakewarden.pipeline.compare import by_join
 from lakewarden.pipeline.compare.answer import ANSWER, Answer
 from lakewarden.pipeline.compare.by_hash import Live, look_up_and_judge, sum_up
 from lakewarden.pipeline.compare.candidates import Candidates
-from lakewarden.pipeline.compare.frames import local, stored, union
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.needs import Named, Spark, keep_names, name_manifests, open_manifests
 from lakewarden.pipeline.compare.plan_files import JudgeTask
 from lakewarden.pipeline.compare.verdicts import NOT_ORDINARY
 from lakewarden.pipeline.read.cache import CacheFiles
+from lakewarden.pipeline.read.frames import local, stored, union
 from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.inventory import inventories_table, read_inventory, read_parquet
 from lakewarden.pipeline.read.listing import list_shards, shards_table

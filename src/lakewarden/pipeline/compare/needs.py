@@ -33,14 +33,13 @@ from lakewarden.pipeline.read.cache import (
     pack,
 )
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, note_refusal, once, read_lists
+from lakewarden.pipeline.read.manifests import FEW_LISTS, NOTE, ReadTask, note_refusal, once, read_lists
 from lakewarden.pipeline.read.places import BY_NAME_ROOT, NO_ROOT, Places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Up to so many lists the driver is done before a Spark stage has begun.
-FEW_LISTS = 6_000
+# Up to so many manifests the driver is done before a Spark stage has begun.
 FEW_MANIFESTS = 64
 
 # One row per manifest that was proven whole, per note, and per file that a task left in the cache.
@@ -106,7 +105,7 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     if unread.num_rows <= FEW_LISTS:
         fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
     else:
-        from lakewarden.pipeline.compare.frames import local
+        from lakewarden.pipeline.read.frames import local
 
         fresh = local(spark(), unread).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS)).toArrow().cast(c.MANIFESTS)
     noted = pc.starts_with(fresh["path"], NOTE)
@@ -223,7 +222,7 @@ def _read(
     step = pack(read, cache.writer, READ, None if places is None else partial(_spread, places))
     if rows.num_rows <= (FEW_MANIFESTS if few is None else few):
         return [row for batch in step(iter(rows.to_batches())) for row in batch.to_pylist()]
-    from lakewarden.pipeline.compare.frames import dealt
+    from lakewarden.pipeline.read.frames import dealt
 
     found: list[Mapping[str, Any]] = dealt(spark(), rows).mapInArrow(step, c.ddl(READ)).toArrow().to_pylist()
     return found

@@ -30,8 +30,8 @@ from lakewarden.pipeline.compare.answer import (
     WRITER_FILES,
     task_answer,
 )
-from lakewarden.pipeline.compare.verdicts import METADATA_JSON, STREAMING, Rules, judge, live_kinds
-from lakewarden.pipeline.read.names import KIND_CODES, SOFT
+from lakewarden.pipeline.compare.verdicts import STREAMING, Rules, judge, live_kinds
+from lakewarden.pipeline.read.names import KIND_CODES, METADATA_JSON, SOFT
 from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from lakewarden.model.ports import FileNames, Heartbeat
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.names import CODES_BY_NAME, KIND_CODES, file_names
+from lakewarden.pipeline.read.names import CODES_BY_NAME, KIND_CODES, METADATA_JSON, file_names
 
 STREAMING = "an uncommitted file of a streaming writer"
 NOT_ORDINARY = "not an ordinary file"
-METADATA_JSON = r"\.metadata\.json(\.gz)?$"
 
 
 @dataclass(frozen=True)

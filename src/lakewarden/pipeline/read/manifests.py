@@ -1,4 +1,7 @@
-"""What tasks do with Avro: read lists and manifests whole, and say what they name.
+"""What tasks do with lists and manifests: have them read whole by their format, prove it, and say what they name.
+
+A format turns bytes into rows of our columns (`model.ports.Reader`). What is the same for every format is here: how many
+files are read together, byte lengths, counts, and what a row means for the comparison.
 
 These functions run on executors. A file that cannot be proven whole becomes a note for the driver, which
 refuses its table; the task, and the other tables, go on.
@@ -17,21 +20,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, Refusal, UnreadableMetadataError
-from lakewarden.model.ports import Reader
+from lakewarden.model.ports import Part, Reader
 from lakewarden.model.roots import match_key
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.avro.decode import Decoded, decode_files, warm_up
+from lakewarden.pipeline.read.avro.decode import decode_files, warm_up
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column
 from lakewarden.storage.stores import Stores
 
+# Up to so many lists the driver is done before a Spark stage has begun.
+FEW_LISTS = 6_000
 FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
 NOTE = "!"
-ADDED = 0  # Paimon: 0 adds a file, 1 deletes one
-DELETED = 2  # Iceberg: added (1) and existing (0) entries are live, deleted (2) are not
 
 Batches = Iterable[pa.RecordBatch]
 Row = dict[str, Any]
@@ -53,8 +56,8 @@ def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
         for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
             blobs = sized(rows, task.stores.get_many([canonical(row["uri"]) for row in rows]))
             reader = task.readers[rows[0]["format"]]
-            decoded, _, errors = decode_files(blobs, reader.list_columns)
-            found = [_manifests(rows, part, reader) for part in decoded]
+            parts, _, errors = reader.manifests(blobs, decode_files)
+            found = [_manifests(rows, part, reader) for part in parts]
             _check_totals(rows, found, errors)
             kept = [_without(errors, table, table["owner"].to_numpy()) for table in found]
             notes = _notes(rows, errors, "uri")
@@ -108,8 +111,8 @@ def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[int]
 def _named_by(task: ReadTask, rows: list[Row], reader: Reader) -> tuple[list[pa.Table], Errors]:
     """The files that whole manifests of one format name, and the error of each that is not whole."""
     blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
-    decoded, counts, errors = decode_files(blobs, reader.manifest_columns)
-    live = [_live_files(rows, part, reader) for part in decoded]
+    parts, counts, errors = reader.entries(blobs, decode_files)
+    live = [_named_files(rows, part, reader) for part in parts]
     _check_counts(rows, counts, live, errors)
     return [_without(errors, table, table["owner"].to_numpy()) for table in live], errors
 
@@ -157,21 +160,17 @@ def named_by(row: Row) -> str:
     return "list" if "path" in row else "snapshot"
 
 
-def _manifests(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:
+def _manifests(rows: list[Row], part: Part, reader: Reader) -> pa.Table:
     table, owner = part.table, part.owner
-    # A format whose lists count only added and deleted files has no existing ones.
-    existing = _column(table, "existing", pa.int64(), 0 if reader.keeps_deleted else None)
-    live = pc.add(_column(table, "added", pa.int64(), None), existing)
-    entries = pc.add(live, _column(table, "deleted", pa.int64(), None))
-    paths = _column(table, "path", pa.string(), None)
+    paths = _column(table, "path", pa.string())
     found = pa.table(
         {
             **_carried(rows, owner),
             "path": _beside(rows, owner, paths) if reader.by_name else canonical_column(paths),
-            "length": _column(table, "length", pa.int64(), None),
-            "rows": entries,
-            "live": entries if reader.keeps_deleted else live,
-            "content": _column(table, "content", pa.int32(), 0),
+            "length": _column(table, "length", pa.int64()),
+            "rows": _column(table, "rows", pa.int64()),
+            "live": _column(table, "live", pa.int64()),
+            "content": pc.fill_null(_column(table, "content", pa.int32()), 0),
             "owner": pa.array(owner),
         }
     )
@@ -237,41 +236,45 @@ def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> Non
                 )
 
 
-def _live_files(rows: list[Row], part: Decoded, reader: Reader) -> pa.Table:
-    if reader.by_name:
-        return _named_files(rows, part)
-    alive = pc.less(part.table["status"], DELETED).to_numpy()
-    table, owner = part.table.filter(pa.array(alive)), part.owner[alive]
-    is_data = pc.equal(_column(table, "content", pa.int32(), 0), 0)
-    kinds = pc.if_else(is_data, KIND_CODES[Kind.DATA], KIND_CODES[Kind.DELETE]).cast(pa.int32())
-    keys = canonical_column(_column(table, "path", pa.string(), None))
-    return _marked(rows, keys, kinds, owner)
+def _named_files(rows: list[Row], part: Part, reader: Reader) -> pa.Table:
+    """Every file that an entry names and that counts, and the files that belong to it.
 
-
-def _named_files(rows: list[Row], part: Decoded) -> pa.Table:
-    """Every file that an entry names, added or deleted, and the files that belong to it.
-
-    A deleted entry's file is still needed by the snapshots before it; that they are gone is for expiry to find out.
+    Where a format keeps what entries delete, the file of such an entry is still needed by the snapshots before it; that
+    they are gone is for expiry to find out.
     """
     table, owner = part.table, part.owner
-    names = _column(table, "path", pa.string(), None)
-    deleted = pc.not_equal(_column(table, "status", pa.int32(), None), ADDED)
+    deleted = pc.fill_null(_column(table, "deleted", pa.bool_()), False)
+    if not reader.keeps_deleted:
+        alive = pc.invert(deleted)
+        table, deleted = table.filter(alive), deleted.filter(alive)
+        owner = owner[alive.to_numpy(zero_copy_only=False)]
     mark = pc.if_else(deleted, c.MARK_LIVE | c.MARK_DELETED, c.MARK_LIVE).cast(pa.int32())
-    members = [_entries(rows, names, owner, mark)]
+    kinds = _kinds(rows, table, owner)
+    members = [_marked(rows, _keys(rows, _column(table, "path", pa.string()), owner, reader), kinds, owner, mark)]
     if "extra" in table.column_names:
         extra, places = _flattened(table["extra"])
-        beside = _entries(rows, extra, owner[places], mark.take(pa.array(places)))
+        at = pa.array(places)
+        keys = _keys(rows, extra, owner[places], reader)
+        beside = _marked(rows, keys, kinds.take(at), owner[places], mark.take(at))
         # They count for nothing: the list recorded the number of entries, not of files.
         members.append(beside.append_column("beside", pa.repeat(True, len(extra))))
     return pa.concat_tables(members, promote_options="default")
 
 
-def _entries(rows: list[Row], names: pa.Array, owner: NDArray[np.int64], mark: pa.Array) -> pa.Table:
-    codes = [KIND_CODES[Kind.INDEX if row["content"] == c.CONTENT_INDEX else Kind.DATA] for row in rows]
-    kinds = pa.array(codes, pa.int32()).take(pa.array(owner))
-    homes = _take(rows, c.HOME, pa.string(), owner)
-    marked = _marked(rows, pc.binary_join_element_wise(homes, names, ""), kinds, owner)
-    return marked.set_column(marked.schema.get_field_index(c.MARK), c.MARK, mark)
+def _keys(rows: list[Row], names: pa.Array, owner: NDArray[np.int64], reader: Reader) -> pa.Array:
+    """What files are compared by: their addresses, or their bare names below their table's home."""
+    if not reader.by_name:
+        return canonical_column(names)
+    return pc.binary_join_element_wise(_take(rows, c.HOME, pa.string(), owner), names, "")
+
+
+def _kinds(rows: list[Row], table: pa.Table, owner: NDArray[np.int64]) -> pa.Array:
+    is_data = pc.equal(pc.fill_null(_column(table, "content", pa.int32()), 0), 0)
+    kinds = pc.if_else(is_data, KIND_CODES[Kind.DATA], KIND_CODES[Kind.DELETE]).cast(pa.int32())
+    index = [row["content"] == c.CONTENT_INDEX for row in rows]
+    if not any(index):
+        return kinds
+    return pc.if_else(pa.array(index).take(pa.array(owner)), KIND_CODES[Kind.INDEX], kinds).cast(pa.int32())
 
 
 def _manifests_themselves(rows: list[Row], errors: Errors) -> pa.Table:
@@ -286,13 +289,15 @@ def _sidecars(rows: list[Row]) -> pa.Table:
     return _manifests_themselves(rows, {})
 
 
-def _marked(rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.int64]) -> pa.Table:
+def _marked(
+    rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.int64], mark: pa.Array | None = None
+) -> pa.Table:
     return pa.table(
         {
             c.TABLE: _take(rows, c.TABLE, pa.int32(), owner),
             c.KEY: keys,
             c.KIND: kinds,
-            c.MARK: pa.repeat(pa.scalar(c.MARK_LIVE, pa.int32()), len(keys)),
+            c.MARK: pa.repeat(pa.scalar(c.MARK_LIVE, pa.int32()), len(keys)) if mark is None else mark,
             "owner": pa.array(owner),
         }
     )
@@ -346,11 +351,9 @@ def _take(rows: list[Row], column: str, kind: pa.DataType, owner: NDArray[np.int
     return pa.array([row[column] for row in rows], kind).take(pa.array(owner))
 
 
-def _column(table: pa.Table, name: str, kind: pa.DataType, default: int | None) -> pa.Array:
-    if name not in table.column_names:
-        return pa.repeat(pa.scalar(default, kind), table.num_rows)
+def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
     array = pa.chunked_array(table[name]).cast(kind).combine_chunks()
-    return array if default is None else pc.fill_null(array, default)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _noted_manifests(notes: list[tuple[int, str]]) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakewarden.model.uri import BLOB_HOST, DETOURS, DFS_HOST, SCHEME_CLASSES
 from lakewarden.model.verdict import Kind
 
+METADATA_JSON = r"\.metadata\.json(\.gz)?$"
 KINDS = tuple(Kind)
 KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 # Added to the code of a file that only states need which are no longer current: it is kept, and may be gone. The smaller
@@ -62,7 +63,10 @@ def _spelled_once(values: pa.Array) -> pa.Array:
 
 
 def _direct(values: pa.Array) -> pa.Array:
-    """Addresses without steps on the spot; null where a disk would take one out of its way."""
+    """Local addresses with `a//b` and `a/./b` folded to `a/b`; null for an address with `..` in it.
+
+    `/data/../b` may be `/b`, or lie elsewhere where `data` is a link: an address that only a disk can resolve is unknown.
+    """
     detours = pc.match_substring_regex(values, DETOURS)
     if not pc.any(detours).as_py():
         return values

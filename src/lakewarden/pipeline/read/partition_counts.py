@@ -7,9 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.frames import dealt, local
-from lakewarden.pipeline.compare.needs import FEW_LISTS
-from lakewarden.pipeline.read.manifests import ReadTask, once, read_lists
+from lakewarden.pipeline.read.frames import dealt, local
+from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask, once, read_lists
 from lakewarden.pipeline.read.partitions import DDL, KEYS, Times, count_partitions
 from lakewarden.pipeline.read.to_read import ToRead
 

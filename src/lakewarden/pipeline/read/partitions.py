@@ -10,21 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.model.errors import IncompleteManifestError
-from lakewarden.model.partitions import PartitionFiles, partition_key
+from lakewarden.model.partitions import PartitionFiles
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.avro.container import header_of
 from lakewarden.pipeline.read.avro.decode import decode_files
-from lakewarden.pipeline.read.manifests import (
-    ADDED,
-    BYTES_AT_ONCE,
-    DELETED,
-    NOTE,
-    ReadTask,
-    error_note,
-    read_lists,
-    sized,
-)
+from lakewarden.pipeline.read.manifests import BYTES_AT_ONCE, NOTE, ReadTask, error_note, read_lists, sized
 from lakewarden.pipeline.read.to_read import ToRead
 
 # One row per table and partition of some manifests; in place of a partition, a task's note.
@@ -40,8 +29,6 @@ PARTITIONS = pa.schema(
 )
 DDL = f"{c.TABLE} int, partition binary, files bigint, newest bigint, unknown bigint, note string"
 KEYS = [c.TABLE, "partition", "note"]
-# An Iceberg manifest says in its header by which spec its partitions are to be read.
-SPEC = b"partition-spec-id"
 
 Batches = Iterable[pa.RecordBatch]
 Times = Mapping[int, Mapping[int, int]]
@@ -80,95 +67,39 @@ def _chunks(rows: list[Row]) -> Iterator[list[Row]]:
 def _counted(rows: list[Row], task: ReadTask, times: Times) -> Iterator[pa.Table]:
     """PARTITIONS of some manifests of one format, and the notes on those that are not whole."""
     blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
-    decoded, counts, errors = decode_files(blobs, task.readers[rows[0]["format"]].partition_columns)
+    parts, counts, errors = task.readers[rows[0]["format"]].partitions(blobs, decode_files)
     for index, row in enumerate(rows):
         if index not in errors and row["rows"] is not None and row["rows"] != counts[index]:
             errors[index] = ValueError(f"has {counts[index]} entries where its list says {row['rows']}")
     tables = np.array([row[c.TABLE] for row in rows], np.int32)
-    specs: dict[int, int] = {}
-    for part in decoded:
-        mine = tables[part.owner]
-        if "partition" in part.table.column_names:
-            yield _by_bytes(part.table, mine)
-            continue
-        for index in {int(owner) for owner in part.owner} - specs.keys() - errors.keys():
-            try:
-                specs[index] = _spec(blobs[index])
-            except IncompleteManifestError as error:
-                errors[index] = error
-        whole = np.isin(part.owner, [index for index in specs if index not in errors])
-        numbers = np.array([specs[int(owner)] for owner in part.owner[whole]], np.int32)
-        yield _by_values(part.table.filter(pa.array(whole)), mine[whole], numbers, times)
+    for part in parts:
+        yield _summed(part.table, tables[part.owner], times)
     yield _noted([(rows[i][c.TABLE], error_note(rows[i][c.TABLE], e, rows[i]["path"])) for i, e in errors.items()])
 
 
-def _spec(blob: bytes | Exception) -> int:
-    header = header_of(blob) if isinstance(blob, bytes) else {}
-    try:
-        return int(header[SPEC])
-    except (KeyError, ValueError) as error:
-        raise IncompleteManifestError("does not say by which spec its partitions are to be read") from error
-
-
-def _by_bytes(entries: pa.Table, tables: NDArray[np.int32]) -> pa.Table:
-    """PARTITIONS of entries that name their partition by bytes, and of which each says whether it adds or deletes."""
-    signs = pc.if_else(pc.equal(entries["status"].cast(pa.int32()), ADDED), 1, -1)
-    created = _millis(entries)
+def _summed(found: pa.Table, tables: NDArray[np.int32], times: Times) -> pa.Table:
+    """PARTITIONS of what manifests add to partitions, by the tables that the manifests belong to."""
+    newest = _moments(found, tables, times)
     rows = pa.table(
         {
             c.TABLE: pa.array(tables, pa.int32()),
-            "partition": entries["partition"].cast(pa.binary()),
-            "files": signs.cast(pa.int64()),
-            "newest": created,
-            "unknown": pc.is_null(created).cast(pa.int64()),
-            "note": pa.nulls(entries.num_rows, pa.string()),
+            "partition": found["partition"],
+            "files": found["files"].cast(pa.int64()),
+            "newest": newest,
+            "unknown": pc.is_null(newest).cast(pa.int64()),
+            "note": pa.nulls(found.num_rows, pa.string()),
         }
     )
     return added_up(rows)
 
 
-def _by_values(entries: pa.Table, tables: NDArray[np.int32], specs: NDArray[np.int32], times: Times) -> pa.Table:
-    """PARTITIONS of entries that spell their partition in values; those of deleted files name what is gone already."""
-    names = [name for name in entries.column_names if name[0] == "p" and name[1:].isdigit()]
-    snapshots = entries["snapshot"].to_pylist() if "snapshot" in entries.column_names else [None] * entries.num_rows
-    newest = [times.get(table, {}).get(number) for table, number in zip(tables.tolist(), snapshots, strict=True)]
-    rows = pa.table(
-        {
-            c.TABLE: pa.array(tables, pa.int32()),
-            "spec": pa.array(specs, pa.int32()),
-            **{name: _number(entries[name]) for name in names},
-            "newest": pa.array(newest, pa.int64()),
-            "unknown": pa.array([moment is None for moment in newest]).cast(pa.int64()),
-        }
-    ).filter(pc.less(entries["status"].cast(pa.int32()), DELETED))
-    keys = [c.TABLE, "spec", *names]
-    sums = rows.group_by(keys).aggregate([([], "count_all"), ("newest", "max"), ("unknown", "sum")])
-    values = zip(*(sums[name].to_pylist() for name in names), strict=True) if names else [()] * sums.num_rows
-    partitions = [partition_key(spec, some) for spec, some in zip(sums["spec"].to_pylist(), values, strict=True)]
-    return pa.table(
-        {
-            c.TABLE: sums[c.TABLE],
-            "partition": pa.array(partitions, pa.binary()),
-            "files": sums["count_all"],
-            "newest": sums["newest_max"],
-            "unknown": sums["unknown_sum"],
-            "note": pa.nulls(sums.num_rows, pa.string()),
-        }
-    ).cast(PARTITIONS)
-
-
-def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dates and times as the numbers they are stored as."""
-    if pa.types.is_date32(column.type) or pa.types.is_time32(column.type):
-        return column.cast(pa.int32())
-    return column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column
-
-
-def _millis(entries: pa.Table) -> pa.ChunkedArray:
-    if "created" not in entries.column_names:
-        return pa.chunked_array([pa.nulls(entries.num_rows, pa.int64())])
-    column = entries["created"]
-    return (column.cast(pa.timestamp("ms")) if pa.types.is_timestamp(column.type) else column).cast(pa.int64())
+def _moments(found: pa.Table, tables: NDArray[np.int32], times: Times) -> Any:
+    """When entries were added, in milliseconds: as they say themselves, or when their snapshot was committed."""
+    if "created" in found.column_names:
+        return found["created"].cast(pa.int64())
+    snapshots = found["snapshot"].to_pylist()
+    known = [times.get(table, {}).get(number) for table, number in zip(tables.tolist(), snapshots, strict=True)]
+    return pa.array(known, pa.int64())
 
 
 def _noted(notes: Iterable[tuple[int, str]]) -> pa.Table:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.verdicts import METADATA_JSON
+from lakewarden.pipeline.read.names import METADATA_JSON
 
 # Judges one file: (address, table's name) -> a finding worth telling the driver, or None.
 Recognise = Callable[[str, str], dict[str, Any] | None]

@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
-ARCHIVE = Path(sys.prefix) / "share" / "lakewarden" / "spark.jsa"
+from lakewarden.pipeline.spark.session import ARCHIVE, JVM_OPTIONS, spark_session
 
 
 def make_archive() -> None:
     """Run a small job of the kind that a sweep runs, and let the JVM write down the classes it loaded."""
-    from lakewarden.pipeline.spark.session import JVM_OPTIONS, spark_session
-
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     options = f"{JVM_OPTIONS} -XX:ArchiveClassesAtExit={ARCHIVE}"
     spark = spark_session("local[2]", {"spark.driver.extraJavaOptions": options}, "class archive")

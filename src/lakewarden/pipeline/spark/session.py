@@ -12,7 +12,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from lakewarden.model.errors import SparkFailedError
-from lakewarden.pipeline.spark.class_archive import ARCHIVE
 from lakewarden.pipeline.spark.java import flags_for, found_version, use_java
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -21,6 +20,8 @@ __all__ = ["DataFrame", "SparkSession", "spark_session"]
 
 # In the workers' environment: the modules that tasks name, such as the formats', which this room does not know.
 MODULES = "LW_WORKER_MODULES"
+# Classes that `pipeline.spark.class_archive` let a JVM write down.
+ARCHIVE = Path(sys.prefix) / "share" / "lakewarden" / "spark.jsa"
 LOOPBACK = "127.0.0.1"
 # A socket's address has 108 characters at most, of which Spark takes 42 for its name.
 LONGEST_SOCKET_DIRECTORY = 64

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lakewarden.model.errors import PlanError
 from lakewarden.model.files import BatchFiles
+from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import PlanResult
 from lakewarden.pipeline import columns as c
-from lakewarden.steps.plan.files import of_tables, rows_of
-from lakewarden.storage.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +40,14 @@ def batches_of(result: PlanResult, rows: pa.Table, size: int) -> Iterator[Batch]
         )
 
 
-def orphans_of(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
-    """PLAN_ROWS to delete, sorted by root and name; directories last, inner ones first. Digests are checked before the
-    first one is used."""
-    kept = [c.PLAN_ROWS.empty_table()]
-    for rows in rows_of(stores, result):
-        wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(result.plan.changing))), tables)
-        kept.append(wanted)
-    found = pa.concat_tables(kept)
-    directory = pc.ends_with(found["uri"], "/")
-    files = found.filter(pc.invert(directory)).sort_by([(c.ROOT, "ascending"), ("uri", "ascending")])
-    if files.num_rows == found.num_rows:
-        return files
-    directories = found.filter(directory).sort_by([(c.ROOT, "ascending"), ("uri", "descending")])
-    together = pa.concat_tables([files, directories])
-    return together.take(pa.array(np.argsort(together[c.ROOT].to_numpy(), kind="stable")))
-
-
 def _prefixes(result: PlanResult, rows: pa.Table) -> Iterator[tuple[int, str]]:
     """Each root's prefix, found by a file that lies in it."""
     firsts = rows.select([c.ROOT, "uri"]).group_by([c.ROOT]).aggregate([("uri", "min")])
-    roots = [root.prefix for root in result.plan.roots]
+    roots = Prefixes(root.prefix for root in result.plan.roots)
     for row in firsts.to_pylist():
-        yield row[c.ROOT], next(prefix for prefix in roots if row["uri_min"].startswith(prefix))
+        if (prefix := roots.of(row["uri_min"])) is None:
+            raise PlanError(f"{row['uri_min']} lies under no root of plan {result.plan.plan_id}; nothing was done")
+        yield row[c.ROOT], prefix
 
 
 def _files(rows: pa.Table) -> BatchFiles:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.errors import FrozenError, NothingAppliedError
-from lakewarden.steps.apply.trash import LEASE_SECONDS
+from lakewarden.model.margins import MARGINS
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.owners import claim_place, owner_record
 
@@ -20,7 +20,7 @@ def root_lease(deployment: Deployment, prefix: str, *, wait: float = 0.0) -> Lea
     deployment is at home."""
     if (foreign := claim_place(deployment, owner_record(prefix))) is not None:
         raise NothingAppliedError(foreign.message, hint=foreign.hint)
-    return deployment.leases.acquire(f"root/{prefix}", LEASE_SECONDS, wait=wait)
+    return deployment.leases.acquire(f"root/{prefix}", MARGINS.lease_seconds, wait=wait)
 
 
 def root_leases(deployment: Deployment, prefixes: Sequence[str], stack: ExitStack) -> dict[str, Lease]:

@@ -15,20 +15,33 @@ REMOVED = (Outcome.DELETED, Outcome.HIDDEN, Outcome.QUARANTINED)
 
 
 @dataclass
-class Tallying:
-    """The outcomes of this process alone: a run that was resumed has more of them in its journal."""
+class Counts:
+    """How many files met which end: in the processes before this one, and in this one alone."""
 
-    outcomes: dict[str, Tally] = field(default_factory=dict)
+    earlier: Tallies
+    here: dict[str, Tally] = field(default_factory=dict)
 
     def add(self, found: Tallies) -> None:
-        self.outcomes = add_tallies(self.outcomes, found)
+        self.here = add_tallies(self.here, found)
 
-    def of(self, outcome: Outcome) -> Tally:
-        return self.outcomes.get(outcome, Tally())
+    @property
+    def absent(self) -> int:
+        """Files that were gone when this process came to them."""
+        return self.here.get(Outcome.ABSENT, Tally()).files
 
     @property
     def touched(self) -> int:
-        return sum(tally.files for name, tally in self.outcomes.items() if name != Outcome.KEPT)
+        """Files that this process did not simply keep."""
+        return sum(tally.files for name, tally in self.here.items() if name != Outcome.KEPT)
+
+    @property
+    def processed(self) -> int:
+        return sum(tally.files for tally in (*self.earlier.values(), *self.here.values()))
+
+    def of(self, *outcomes: Outcome) -> int:
+        """Files that met one of these ends, in all processes of the run."""
+        done = add_tallies(self.earlier, self.here)
+        return sum(done.get(outcome, Tally()).files for outcome in outcomes)
 
 
 def failures_of(journal: Journal, run_id: str) -> list[FailedFile]:

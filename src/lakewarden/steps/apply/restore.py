@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from lakewarden.ledger.heads import write_head
+from collections.abc import Sequence
+
+from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
+from lakewarden.ledger.runs import Run
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import NotFoundError, RestoreError
+from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Tally
+from lakewarden.model.ports import JournalFile
 from lakewarden.model.run import FailedFile, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
-from lakewarden.steps.apply.trash import LEASE_SECONDS, trash_lease, trash_of
+from lakewarden.steps.apply.ending import run_to_its_end
+from lakewarden.steps.apply.trash import trash_lease, trash_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.quarantine import restore
 
@@ -25,31 +31,53 @@ def restore_run(deployment: Deployment, run_id: str, actor: Actor) -> RunResult:
     if not files:
         raise RestoreError(f"run {run_id} put nothing into quarantine; nothing was restored")
     new_id = deployment.new_id()
-    back, failed = Tally(), []
     with (
-        deployment.leases.acquire(trash_lease(run_id), LEASE_SECONDS) as lease,
-        deployment.leases.acquire(run_lease(new_id), LEASE_SECONDS),
+        deployment.leases.acquire(trash_lease(run_id), MARGINS.lease_seconds) as lease,
+        deployment.leases.acquire(run_lease(new_id), MARGINS.lease_seconds) as own,
     ):
         deployment.ledger.runs.start(new_id, run.job, None, actor)
-        for start in range(0, len(files), BATCH):
-            lease.check()
-            some = files[start : start + BATCH]
-            outcomes = restore(deployment.stores, trash_of(deployment), run_id, [file.uri for file in some])
+        # Nobody can go on with a run without a plan; the same command restores what is left, as another run.
+        return run_to_its_end(
+            deployment, new_id, own, lambda: TrashRestore(deployment, run, new_id, files, lease), resumable=False
+        )
+
+
+class TrashRestore:
+    """The files of one run on their way back from the trash."""
+
+    def __init__(
+        self, deployment: Deployment, run: Run, new_id: str, files: Sequence[JournalFile], lease: Lease
+    ) -> None:
+        self.deployment = deployment
+        self.run = run
+        self.new_id = new_id
+        self.files = files
+        self.lease = lease
+        self.back = Tally()
+        self.failed: list[FailedFile] = []
+
+    def do(self) -> None:
+        for start in range(0, len(self.files), BATCH):
+            self.lease.check()
+            some = self.files[start : start + BATCH]
+            trash = trash_of(self.deployment)
+            outcomes = restore(self.deployment.stores, trash, self.run.run_id, [file.uri for file in some])
             for file, outcome in zip(some, outcomes, strict=True):
                 if outcome.outcome == Outcome.KEPT:
-                    back += Tally(1, file.size)
+                    self.back += Tally(1, file.size)
                 else:
                     code, why = outcome.code or RestoreError.code, outcome.message or outcome.outcome
-                    failed.append(FailedFile(file.uri, code, why))
-    result = RunResult(
-        run_id=new_id,
-        plan_id=run.plan_id or "",
-        job=run.job,
-        status=RunStatus.PARTIAL if failed else RunStatus.DONE,
-        changed={"restored": back.files},
-        failed=tuple(failed),
-    )
-    deployment.ledger.runs.step(run_id, "restored", {"by": new_id, "files": back.files})
-    deployment.ledger.runs.finish(new_id, result.status, result.as_json())
-    write_head(deployment.stores, deployment.state, new_id, deployment.ledger.journal.head(new_id))
-    return result
+                    self.failed.append(FailedFile(file.uri, code, why))
+        self.deployment.ledger.runs.step(self.run.run_id, "restored", {"by": self.new_id, "files": self.back.files})
+
+    def result(self, error: LakewardenError | None = None) -> RunResult:
+        cut_short = RunStatus.PARTIAL if self.back.files else RunStatus.FAILED
+        status = RunStatus.PARTIAL if self.failed else RunStatus.DONE
+        return RunResult(
+            run_id=self.new_id,
+            plan_id=self.run.plan_id or "",
+            job=self.run.job,
+            status=cut_short if error else status,
+            changed={"restored": self.back.files},
+            failed=tuple(self.failed),
+        )

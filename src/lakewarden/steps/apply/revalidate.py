@@ -21,6 +21,7 @@ from lakewarden.model.errors import MissingStoreError
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan
 from lakewarden.model.ports import Catalog
+from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.roots import claims_of, match_key
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.uri import FileUri, canonical, is_address
@@ -48,11 +49,13 @@ class Revalidation:
 
     def __post_init__(self) -> None:
         self.covered = dict(self.plan.pointers)
+        self.roots = {root.prefix: root for root in self.plan.roots}
+        self.prefixes = Prefixes(self.roots)
 
     def check(self) -> float:
         """Bring `needed` and `stopped` up to now. Answers with the boot second at which the check began."""
         began = self.deployment.clock.boot()
-        now = pointers_of(self.deployment.catalogs)
+        now = pointers_of(self.deployment.formats.values())
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
         self.places = sorted(canonical(place) for place in self.witnesses.values() if is_address(place))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
@@ -64,9 +67,8 @@ class Revalidation:
         """The files that may still go: not needed since, and not under a root that was stopped."""
         if not self.needed and not self.stopped:
             return files
-        stopped = tuple(self.stopped)
-        places = [n for n, uri in enumerate(files.uris) if not uri.startswith(stopped) and not self.is_needed(uri)]
-        return files.take(places)
+        uris = enumerate(files.uris)
+        return files.take([n for n, uri in uris if self._prefix(uri) not in self.stopped and not self.is_needed(uri)])
 
     def usable(self, prefix: str) -> bool:
         """Whether a root may be worked on. One that went with its tables is stopped, and the others go on.
@@ -88,12 +90,16 @@ class Revalidation:
         """Whether a table has come to need this file since the plan."""
         if not self.needed:
             return False
-        home = next((root.home for root in self.plan.roots if root.home and uri.startswith(root.prefix)), None)
-        return match_key(uri, home) in self.needed
+        prefix = self._prefix(uri)
+        return match_key(uri, (self.roots[prefix].home or None) if prefix else None) in self.needed
+
+    def _prefix(self, uri: str) -> str | None:
+        """The root of the plan in which a file lies."""
+        return self.prefixes.of(uri)
 
     def _listed(self, prefix: str) -> bool:
         """Whether a catalog lists a table of this root."""
-        return any(name in self.witnesses for root in self.plan.roots if root.prefix == prefix for name in root.tables)
+        return prefix in self.roots and any(name in self.witnesses for name in self.roots[prefix].tables)
 
     def _is_there(self, prefix: str) -> bool:
         """Whether a root holds what it should: a lost mount leaves an empty directory behind."""

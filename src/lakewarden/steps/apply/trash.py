@@ -8,12 +8,12 @@ from datetime import timedelta
 from lakewarden.ledger.runs import Run
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, LeaseHeldError
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Plan
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.quarantine import purge
 
-LEASE_SECONDS = 120.0
 RUNS_LOOKED_AT = 1000
 PURGED = "purged"
 
@@ -50,7 +50,7 @@ def purge_old(deployment: Deployment, by_run: str) -> None:
 
 def _purge(deployment: Deployment, run: Run) -> int:
     gone = 0
-    with deployment.leases.acquire(trash_lease(run.run_id), LEASE_SECONDS) as lease:
+    with deployment.leases.acquire(trash_lease(run.run_id), MARGINS.lease_seconds) as lease:
         for outcomes in purge(
             deployment.stores, trash_of(deployment), run.run_id, deployment.clock, check_lease=lease.check
         ):

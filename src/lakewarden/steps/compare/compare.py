@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.model.roots import Root, home_of
 from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
@@ -19,14 +17,12 @@ from lakewarden.pipeline.read.places import Places
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import Fleet
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.compare.compare import Memory
     from lakewarden.pipeline.spark.session import SparkSession
-
-T = TypeVar("T")
-JAVA_TRACE = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)$")
 
 
 @dataclass(frozen=True)
@@ -72,23 +68,6 @@ def compare(
     empty_parts(deployment, [ground.directory + part.name for part in answer.discarded])
     remember(deployment, answer.kept)
     return Findings.of(answer, rules.changing)
-
-
-def in_spark(work: Callable[[], T]) -> T:
-    """Do what may start Spark jobs. Raises LakewardenError alone: a trace of Java's helps nobody who wants a plan."""
-    try:
-        return work()
-    except LakewardenError:
-        raise
-    except Exception as error:
-        raise spark_failure(error) from error
-
-
-def spark_failure(error: Exception) -> SparkFailedError:
-    """What Spark named as the innermost cause."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip() and not JAVA_TRACE.match(line)]
-    cause = told[-1].removeprefix("Caused by: ") if told else error
-    return SparkFailedError(f"the sweep failed ({type(error).__name__}: {cause}); nothing was changed")
 
 
 def read_task(deployment: Deployment) -> ReadTask:

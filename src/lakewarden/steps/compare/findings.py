@@ -14,12 +14,12 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
 )
 from lakewarden.model.plan import PartFile, Tallies, Tally, add_tallies
+from lakewarden.model.roots import Root
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.steps.observe.fleet import Fleet
 
 DAMAGE = (UnreadableMetadataError.code, IncompleteManifestError.code)
-FORMAT_SIGNS = {"delta": "Delta", "hudi": "Hudi", "iceberg": "Iceberg", "paimon": "Paimon"}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _root_refusal(sign: str, example: str) -> Refusal:
     if sign == "symlink":
         hint = "Remove the link, or move its target into the table with an engine."
         return Refusal("LW-ROOT-005", f"{ROOT_REFUSALS['LW-ROOT-005']}: {example}; nothing under it is touched", hint)
-    name = FORMAT_SIGNS.get(sign, sign.capitalize())
+    name = sign.capitalize()
     return Refusal(
         "LW-ROOT-004",
         f"{ROOT_REFUSALS['LW-ROOT-004']} ({name}: {example}); nothing is touched",
@@ -125,8 +125,9 @@ def refusals_of(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> 
 def damaged_since(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> str | None:
     """A table that was read whole once, has changed since, and is damaged now: it may have taken in any released file.
 
-    None if there is none. Of one that stands where it stood, all roots are known, and those are refused. One that nobody
-    ever read whole, or that is of a kind we do not read, is no news: beside it the others go on.
+    None if there is no such table. A damaged table whose metadata file is still the one at which it was last read whole
+    touches the roots that were recorded then, and those roots are refused elsewhere. A table that nobody ever read whole,
+    or of a kind that is not read, says nothing new: beside it the others go on.
     """
     for number, state in enumerate(fleet.states):
         why = findings.table_refusals.get(number) or (state.refusal if not state.files else None)
@@ -154,12 +155,18 @@ def _roots_of_damaged(
 ) -> dict[int, Refusal]:
     """A table whose manifests are damaged makes every root it touches unknown, for the other tables there too."""
     outside = findings.outside(fleet)
+    by_prefix = {root.prefix: root for root in fleet.roots}
+    own: dict[str, list[Root]] = {}
+    for root in fleet.roots:
+        for name in root.tables:
+            own.setdefault(name, []).append(root)
     found: dict[int, Refusal] = {}
     for number, why in findings.table_refusals.items():
         name = fleet.states[number].identifier
         elsewhere = {*outside.get(name, ()), *(last[name].outside_roots if name in last else ())}
-        for root in fleet.roots:
-            if root.id not in known and (name in root.tables or root.prefix in elsewhere):
+        touched = [*own.get(name, ()), *(by_prefix[prefix] for prefix in sorted(elsewhere) if prefix in by_prefix)]
+        for root in touched:
+            if root.id not in known:
                 message = f"{name} touches {root.prefix} and was refused ({why.code}: {why.message})"
                 found[root.id] = Refusal("LW-ROOT-001", message, why.hint)
     return found

@@ -23,7 +23,7 @@ def remember(deployment: Deployment, kept: Iterable[KeptFile]) -> None:
     if files := list(kept):
         deployment.ledger.cache.add(files)
         surplus = deployment.ledger.cache.files()[MOST_FILES:]
-        deployment.ledger.cache.remove([file.uri for file in surplus])
+        deployment.ledger.cache.forget([file.uri for file in surplus])
         for file in surplus:
             # Emptied, not deleted: only one door removes files, and this is not a table's.
             deployment.stores.put(file.uri, b"")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 
 from lakewarden.model.errors import ClockSkewError, LakewardenError, Refusal
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.roots import Root
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.clock import skew
-
-MAX_SKEW = timedelta(minutes=5)
 
 
 def store_now(deployment: Deployment, roots: Iterable[Root]) -> Iterator[Root]:
@@ -30,7 +28,7 @@ def _disagreement(deployment: Deployment, root: Root) -> Refusal | None:
         ahead = skew(deployment.stores, place, deployment.worker, deployment.clock)
     except LakewardenError as error:
         return error.refusal()
-    if abs(ahead) <= MAX_SKEW:
+    if abs(ahead) <= MARGINS.clock_skew:
         return None
     now = deployment.clock.now()
     return ClockSkewError(

@@ -62,7 +62,7 @@ def pointers_of(catalogs: Iterable[Catalog]) -> dict[str, tuple[Catalog, Pointer
 
 def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:
     """Load every table, and refuse each root of which anything is unknown."""
-    found = pointers_of(deployment.catalogs)
+    found = pointers_of(deployment.formats.values())
     states = load_states(found.values(), cutoff)
     claims = claims_of(states)
     roots = group_roots(claims)
@@ -87,7 +87,7 @@ def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -
 def moved_since(deployment: Deployment, before: Fleet, since: datetime) -> list[TableState]:
     """Tables whose metadata is another one now than in the fleet, or that are new, read with what was current `since`."""
     known = before.pointers
-    now = pointers_of(deployment.catalogs)
+    now = pointers_of(deployment.formats.values())
     return load_states([found for name, found in now.items() if known.get(name) != found[1].metadata_location], since)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lakewarden.model.errors import Refusal, UnreadableMetadataError
 from lakewarden.model.table import TableState
 from lakewarden.pipeline import columns as c
-from lakewarden.steps.compare.compare import in_spark
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.in_spark import in_spark
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.spark.session import SparkSession
@@ -33,8 +33,8 @@ def strangers_in(
     since: datetime,
 ) -> list[dict[str, Any]]:
     """What is worth knowing of the metadata files among a plan's rows that no table names."""
-    from lakewarden.pipeline.compare.frames import stored
     from lakewarden.pipeline.read import strangers
+    from lakewarden.pipeline.read.frames import stored
 
     abandoned = deployment.ledger.switches.abandoned()
     recognisers = {fmt: reader.recogniser(states, since, abandoned) for fmt, reader in deployment.readers.items()}

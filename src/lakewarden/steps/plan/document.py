@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.roots import Root, home_of
 from lakewarden.model.run import PlanResult
+from lakewarden.model.table import TableState
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
-from lakewarden.steps.observe.fleet import Fleet, selected
+from lakewarden.steps.observe.fleet import Fleet, load_fleet, selected
 
-PLAN_LIFETIME = timedelta(hours=24)
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
 P = TypeVar("P")
 
@@ -85,10 +86,20 @@ def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
     return replace(fleet, states=states, roots=tuple(store_now(deployment, fleet.roots)))
 
 
+def to_change(
+    deployment: Deployment, request: Request, job: Job, policy: Callable[[Mapping[str, Any]], P], now: datetime
+) -> tuple[Fleet, dict[str, P], frozenset[str]]:
+    """What a job that commits to tables begins with: the fleet, each table's policy, and the tables that may be changed."""
+    policies, fleet = policies_of(deployment, load_fleet(deployment, now), request, job, policy)
+    fleet = committable(deployment, fleet)
+    return fleet, policies, chosen_of(fleet, request)
+
+
 def without_strangers(deployment: Deployment, fleet: Fleet) -> Fleet:
     """The fleet, less the roots in which the newest plan that listed found another table, or another history of one.
 
-    For a job that lists nothing itself. Who abandons that table, or adds its catalog, plans once more to be believed.
+    For a job that lists nothing itself, such as physical deletion. An operator who has abandoned that other table, or has
+    added its catalog to the configuration, plans orphan cleanup once more: the new plan lifts the refusal.
     """
     refused: dict[str, Refusal] = {}
     for job in (Job.ORPHAN_CLEANUP, Job.SNAPSHOT_EXPIRY):
@@ -121,6 +132,20 @@ def _root_with(root: Root, refused: dict[str, Refusal]) -> Root:
     return replace(root, refusal=root.refusal or reasons[0]) if len(reasons) == len(root.tables) else root
 
 
+def table_plan(state: TableState, policy: Mapping[str, Any], refusal: Refusal | None = None, **more: Any) -> TablePlan:
+    """A table's part of a plan: what it is now, by which values, and whatever the job decided of it."""
+    return TablePlan(
+        identifier=state.identifier,
+        uuid=state.uuid,
+        format=state.format,
+        metadata_location=state.metadata_location,
+        refs=state.refs,
+        refusal=refusal,
+        policy=policy,
+        **more,
+    )
+
+
 def planned_root(root: Root, fleet: Fleet, findings: Findings) -> PlannedRoot:
     return PlannedRoot(root.prefix, root.tables, findings.root_refusals.get(root.id), home_of(root, fleet.homes))
 
@@ -142,7 +167,7 @@ def draw_up(
     document = Plan(
         job=job,
         created_at=now,
-        expires_at=now + PLAN_LIFETIME,
+        expires_at=now + MARGINS.plan_lifetime,
         cutoff=cutoff or now,
         actor=request.actor,
         tables=tuple(tables),

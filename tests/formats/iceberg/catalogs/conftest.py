@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,10 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog as RestClient
 
-from tests.lakes import Lake, age_everything, local_path, plant_orphans, write_table
-from tests.servers_rest import JarsMissingError, RestCatalog, RestJvm
-from tests.steps.apply.s3.conftest import NO_GRACE, S3World, bucket
-from tests.worlds import World, write_config
-
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+from tests.steps.apply.s3.conftest import NO_GRACE, S3World
+from tests.support.lakes import Lake, age_everything, local_path, plant_orphans, write_table
+from tests.support.rest import RestCatalog, Serve
+from tests.support.worlds import World, write_config
 
 TABLES = ("sales.orders", "sales.eu.orders")
 
@@ -50,33 +46,6 @@ class RestWorld(World):
         return RestWorld(self.base, lake, config, self.orphans, server=self.server)
 
 
-Serve = Callable[[Mapping[str, str]], RestCatalog]
-
-
-@pytest.fixture(scope="session")
-def rest_jvm() -> Iterator[RestJvm]:
-    try:
-        jvm = RestJvm()
-    except JarsMissingError as error:
-        pytest.skip(str(error))
-    yield jvm
-    jvm.close()
-
-
-@pytest.fixture
-def serve(rest_jvm: RestJvm) -> Iterator[Serve]:
-    """Starts REST catalogs that stop with the test."""
-    started: list[RestCatalog] = []
-
-    def start(properties: Mapping[str, str]) -> RestCatalog:
-        started.append(rest_jvm.serve(properties))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.stop()
-
-
 @pytest.fixture
 def rest_world(serve: Serve, tmp_path: Path) -> Iterator[RestWorld]:
     """Two month-old tables, one in a namespace within a namespace, with six orphans each."""
@@ -103,4 +72,4 @@ def metadata_file(world: World, table: str) -> Path:
     return local_path(world.table(table).metadata_location)
 
 
-__all__ = ["NO_GRACE", "S3World", "bucket"]
+__all__ = ["NO_GRACE", "S3World"]

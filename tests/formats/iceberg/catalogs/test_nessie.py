@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from lakewarden.model.errors import NessieServedError
-from tests.fixtures_storage import Seaweed
 from tests.formats.iceberg.catalogs.conftest import TABLES, RestLake, RestWorld
 from tests.formats.iceberg.catalogs.fronts import front
 from tests.formats.iceberg.catalogs.test_rest import refusals
-from tests.lakes import write_table
-from tests.servers_nessie import start_nessie
-from tests.servers_rest import JarsMissingError
-from tests.steps.apply.s3.conftest import Bucket
-from tests.worlds import World, write_config
+from tests.support.buckets import Bucket
+from tests.support.lakes import write_table
+from tests.support.missing import missing
+from tests.support.nessie import start_nessie
+from tests.support.rest import JarsMissingError
+from tests.support.storage import Seaweed
+from tests.support.worlds import World, write_config
 
 pytestmark = pytest.mark.usefixtures("spark")
 REFUSED = NessieServedError.code
@@ -38,7 +39,6 @@ def like_nessie(path: str, document: dict[str, Any]) -> None:
         document.setdefault("overrides", {}).update(NESSIE_OVERRIDES)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("gc_enabled", [None, "false"])
 def test_a_server_that_says_it_is_nessie(rest_world: RestWorld, gc_enabled: str | None) -> None:
     """A stand-in: Apache's catalog behind a front that answers `/v1/config` as Nessie does. The real one is below.
@@ -65,13 +65,11 @@ def nessie_uri(bucket: Bucket, tmp_path: Path) -> Iterator[str]:
     try:
         uri, stop = start_nessie(tmp_path / "nessie.log", f"s3://{bucket.name}/wh/", server)
     except JarsMissingError as error:
-        pytest.skip(str(error))
+        missing(error)
     yield uri
     stop()
 
 
-@pytest.mark.spark
-@pytest.mark.s3
 @pytest.mark.timeout(420)
 def test_nessie_itself(nessie_uri: str, bucket: Bucket, tmp_path: Path) -> None:
     """A real Nessie server: neither its orphans nor its snapshots are for us to judge, and we say so."""

@@ -14,8 +14,8 @@ from lakewarden.model.errors import CatalogUnavailableError
 from lakewarden.model.plan import Plan
 from tests.formats.iceberg.catalogs.conftest import RestWorld, metadata_file
 from tests.formats.iceberg.catalogs.fronts import front, overriding
-from tests.lakes import MONTH_SECONDS, age_everything, plant_orphans
-from tests.worlds import at_batch, hand_plan, plant_rows
+from tests.support.lakes import MONTH_SECONDS, age_everything, plant_orphans
+from tests.support.worlds import at_batch, hand_plan, plant_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,6 @@ def files(world: RestWorld) -> set[Path]:
     return {path for path in world.on_disk() if path.suffix != ".crc"}
 
 
-@pytest.mark.spark
 def test_the_whole_way(rest_world: RestWorld, spark: SparkSession) -> None:
     """Tables by PyIceberg, and one by Spark with deletes, through one server."""
     world = rest_world
@@ -130,7 +129,6 @@ def roll_back(world: RestWorld) -> None:
     age_everything(world.base / "lake" / "warehouse")
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_partial_view_hides_nothing(rest_world: RestWorld) -> None:
     """Asked for by the configuration it is refused; ordered by the server, the metadata is still read whole."""

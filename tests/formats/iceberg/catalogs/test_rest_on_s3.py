@@ -10,11 +10,10 @@ import pytest
 from lakewarden.model.errors import StoreUnavailableError
 from tests.formats.iceberg.catalogs.conftest import NO_GRACE, RestLake, S3World, Serve, fill
 from tests.formats.iceberg.catalogs.fronts import front, overriding
-from tests.lakes import ORPHAN_NAMES
-from tests.steps.apply.s3.conftest import Bucket
-from tests.worlds import hand_plan, write_config
+from tests.support.buckets import Bucket
+from tests.support.lakes import ORPHAN_NAMES
+from tests.support.worlds import hand_plan, write_config
 
-pytestmark = pytest.mark.s3
 TABLES = ("sales.orders", "web.clicks")
 
 
@@ -60,7 +59,6 @@ def key(uri: str) -> str:
     return uri.split("/", 3)[3]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("known", ["everything", "nothing"])
 def test_the_whole_way(bucket: Bucket, serve: Serve, tmp_path: Path, known: str) -> None:

@@ -15,7 +15,7 @@ import lakewarden
 from lakewarden.formats.iceberg.catalog.connection import connect
 from lakewarden.formats.iceberg.catalog.rest_timeouts import PatientRestCatalog, _timeouts
 from lakewarden.model.errors import CatalogUnavailableError
-from tests.worlds import World, hand_plan, make_world, write_config
+from tests.support.worlds import World, hand_plan, make_world, write_config
 
 CONFIG = (
     b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n{"defaults":{},"overrides":{}}'

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,41 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures_storage import Seaweed
-from tests.lakes import ORPHAN_NAMES, Lake, write_table
-from tests.worlds import World, write_config
-
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+from tests.support.buckets import Bucket
+from tests.support.lakes import ORPHAN_NAMES, Lake, write_table
+from tests.support.worlds import World, write_config
 
 # On S3 no file can be made old, so the cut-off is now, which a plan accepts only for tables named one by one.
 NO_GRACE = {"grace_period_hours": 0}
-
-
-@dataclass
-class Bucket:
-    """One bucket and what the tests ask of it."""
-
-    server: Seaweed
-    name: str
-    client: Any = field(repr=False)
-
-    def keys(self, prefix: str = "") -> set[str]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
-        return {item["Key"] for page in pages for item in page.get("Contents", ())}
-
-    def put(self, key: str, data: bytes = b"\0" * 64) -> str:
-        self.client.put_object(Bucket=self.name, Key=key, Body=data)
-        return f"s3://{self.name}/{key}"
-
-    def destroy(self) -> None:
-        """All objects, versions and the bucket itself."""
-        pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.name)
-        for page in pages:
-            for item in [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]:
-                self.client.delete_object(Bucket=self.name, Key=item["Key"], VersionId=item["VersionId"])
-        for key in self.keys():
-            self.client.delete_object(Bucket=self.name, Key=key)
-        self.client.delete_bucket(Bucket=self.name)
 
 
 @dataclass
@@ -59,17 +28,6 @@ class S3World(World):
     def uuids(self) -> list[str]:
         catalog = self.catalog()
         return [str(catalog.load_table(name).metadata.table_uuid) for name in self.lake.tables]
-
-
-@pytest.fixture
-def bucket(seaweed: Seaweed) -> Iterator[Bucket]:
-    """A bucket of this test's own: one deployment owns a bucket."""
-    client = seaweed.client()
-    found = Bucket(seaweed, f"l{uuid.uuid4().hex[:12]}", client)
-    client.create_bucket(Bucket=found.name)
-    yield found
-    if found.name in {item["Name"] for item in client.list_buckets()["Buckets"]}:
-        found.destroy()
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from lakewarden.model.errors import MissingStoreError, NothingAppliedError
-from lakewarden.steps.apply import apply as applying
-from tests.steps.apply.s3.conftest import Bucket, S3World
+from lakewarden.steps.apply import removal
+from tests.steps.apply.s3.conftest import S3World
 from tests.steps.apply.test_crash import Crash, crashing
-from tests.worlds import at_batch, hand_plan
+from tests.support.buckets import Bucket
+from tests.support.worlds import at_batch, hand_plan
 
 MakeS3World = Callable[..., S3World]
-pytestmark = pytest.mark.s3
 
 
 def key(uri: str) -> str:
@@ -26,7 +26,6 @@ def left(bucket: Bucket, world: S3World) -> list[str]:
     return [uri for uri in world.planted_uris if key(uri) in keys]
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_the_whole_way_with_mixed_spellings(s3_world: MakeS3World, bucket: Bucket) -> None:
     """One table is spelled s3, one s3a, as engines do: the same bucket, so the same files."""
@@ -93,7 +92,7 @@ def test_what_a_crash_left_hidden_is_recorded_as_hidden(
     world = s3_world(state_in_bucket=False)
     plan = hand_plan(world, world.planted_uris)
     with monkeypatch.context() as patched:
-        crashing(patched, applying, "delete", after=True)
+        crashing(patched, removal, "delete", after=True)
         with pytest.raises(Crash):
             world.apply(plan)
     assert left(bucket, world) == []

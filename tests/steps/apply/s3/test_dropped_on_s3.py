@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from lakewarden.model.errors import MissingStoreError, PlanOutdatedError
-from tests.steps.apply.s3.conftest import Bucket, S3World
-from tests.worlds import hand_plan
+from tests.steps.apply.s3.conftest import S3World
+from tests.support.buckets import Bucket
+from tests.support.worlds import hand_plan
 
 MakeS3World = Callable[..., S3World]
-pytestmark = pytest.mark.s3
 
 
 def empty(bucket: Bucket, prefix: str) -> None:

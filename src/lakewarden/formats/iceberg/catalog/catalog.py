@@ -12,8 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.formats.iceberg.catalog.connection import connect
-from lakewarden.formats.iceberg.metadata.document import PATH_PROPERTIES, parse, table_state, unread
+from lakewarden.formats.iceberg.catalog.connection import Connection
+from lakewarden.formats.iceberg.metadata.document import PATH_PROPERTIES, table_state, unread
+from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.metadata.recent import recent_states
 from lakewarden.model.errors import (
     CatalogUnavailableError,
@@ -22,6 +23,7 @@ from lakewarden.model.errors import (
     PartialViewError,
     UnreadableMetadataError,
 )
+from lakewarden.model.format import Vend
 from lakewarden.model.table import Pointer, TableState
 
 if TYPE_CHECKING:
@@ -33,26 +35,21 @@ LOAD_THREADS = 16
 # What a server says of a table's store: the properties that PyIceberg's own FileIO would use.
 STORE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.")
 
-# Told of a table's location and the store properties that a REST server handed out for it.
-Vend = Callable[[str, Mapping[str, str]], None]
-
 
 class IcebergCatalog:
-    """One configured catalog. PyIceberg (close to a second of imports) comes with the first question asked."""
+    """The tables of one configured catalog, asked over its connection."""
 
-    format = "iceberg"
-
-    def __init__(self, name: str, properties: Mapping[str, str], read: Callable[[str], bytes], vend: Vend) -> None:
-        self.name = name
-        self._properties = dict(properties)
+    def __init__(self, connection: Connection, known: KnownVersions, read: Callable[[str], bytes], vend: Vend) -> None:
+        self.name = connection.name
+        self._connection = connection
+        self._known = known
         self._read = read
-        self._opened: PyIcebergCatalog | None = None
         self._vend = vend
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
         try:
-            catalog = self._catalog()
+            catalog = self._connection.catalog()
             rows = _sql_rows(catalog)
             found = list(rows) if rows is not None else list(self._loaded(catalog))
         except LakewardenError:
@@ -66,7 +63,7 @@ class IcebergCatalog:
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""
         try:
-            document = parse(self._fetch(pointer.metadata_location), pointer.metadata_location)
+            document = self._known.fresh(pointer.metadata_location).document
             state = table_state(pointer.identifier, pointer.metadata_location, document)
             return self._with_recent(self._served(state), document, cutoff)
         except LakewardenError as error:
@@ -83,14 +80,6 @@ class IcebergCatalog:
             return state if state.refusal else state.refused(UnreadableMetadataError(reason).refusal())
         return replace(state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files))
 
-    def _fetch(self, uri: str) -> bytes:
-        try:
-            return self._read(uri)
-        except (FileNotFoundError, ValueError) as error:
-            raise UnreadableMetadataError(
-                f"metadata file {uri} cannot be read ({error}); nothing was touched"
-            ) from error
-
     def _served(self, state: TableState) -> TableState:
         """The table; refused if its catalog does not show all that it knows of it."""
         try:
@@ -103,18 +92,13 @@ class IcebergCatalog:
         return state
 
     def _check_served(self) -> None:
-        catalog = self._catalog()
-        if self._properties.get("snapshot-loading-mode", "").lower() == "refs":
+        catalog = self._connection.catalog()
+        if self._connection.properties.get("snapshot-loading-mode", "").lower() == "refs":
             raise PartialViewError(f"catalog {self.name} loads only the snapshots that refs name")
         if any(key.startswith("nessie.") for key in getattr(catalog, "properties", {})):
             raise NessieServedError(
                 f"catalog {self.name} is served by Nessie, whose other branches are not visible here"
             )
-
-    def _catalog(self) -> PyIcebergCatalog:
-        if self._opened is None:
-            self._opened = connect(self.name, self._properties)
-        return self._opened
 
     def _loaded(self, catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]]:
         """Pointers of a catalog that only answers table by table, asked concurrently."""
@@ -154,7 +138,7 @@ class IcebergCatalog:
     def _pass_on_credentials(self, table: Table) -> None:
         """Tell the stores what the server handed out, with what the configuration adds to it (often the endpoint)."""
         store = {k: str(v) for k, v in table.io.properties.items() if k.startswith(STORE_PROPERTIES)}
-        if any(self._properties.get(key) != value for key, value in store.items()):
+        if any(self._connection.properties.get(key) != value for key, value in store.items()):
             for place in {table.metadata.location, *(table.properties.get(p) for p in PATH_PROPERTIES)}:
                 if place:
                     self._vend(place, store)

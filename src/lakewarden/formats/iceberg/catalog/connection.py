@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+
+class Connection:
+    """One configured catalog, opened once: by whoever asks first, for every thread and every job.
+
+    PyIceberg (close to a second of imports) comes with the first question asked. What cannot be opened is tried again
+    by the next who asks.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.properties = dict(properties)
+        self._opened: Catalog | None = None
+        self._turn = Lock()
+
+    def catalog(self) -> Catalog:
+        """The open catalog. Raises what PyIceberg raises."""
+        with self._turn:
+            if self._opened is None:
+                self._opened = connect(self.name, self.properties)
+            return self._opened
 
 
 def connect(name: str, properties: Mapping[str, str]) -> Catalog:

@@ -11,21 +11,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakewarden.formats.iceberg.expiry.revision import next_location
+from lakewarden.formats.avro import AvroFile, Record, write_avro
+from lakewarden.formats.iceberg.commit.next_document import next_location
 from lakewarden.formats.iceberg.manifests.files import (
     ADDED,
     DATA,
     DELETED,
     EXISTING,
     ROW_IDS,
-    AvroFile,
-    Record,
     list_of_version,
     live_count,
     manifest_of_version,
     read_manifest,
     set_counts,
-    write_avro,
 )
 from lakewarden.model.errors import IncompleteManifestError, StoreUnavailableError
 from lakewarden.model.ports import Files

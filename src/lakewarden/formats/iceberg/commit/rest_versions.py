@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_exponential
 
-from lakewarden.formats.iceberg.commit.versions import MovedOnError, Version, read_version
-from lakewarden.formats.iceberg.expiry.retention import refs_of
+from lakewarden.formats.iceberg.commit.versions import MovedOnError
+from lakewarden.formats.iceberg.metadata.known import Version, read_version
+from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.errors import (
     CatalogUnavailableError,
     DoubtfulCommitError,

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakewarden.formats.iceberg.expiry.revision import dumps, next_location, with_snapshot, without
-from lakewarden.formats.iceberg.metadata.document import parse
-from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError, UnreadableMetadataError
+from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, with_snapshot, without
+from lakewarden.formats.iceberg.metadata.known import Version, read_version
+from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError
 from lakewarden.model.ports import Files
 
 if TYPE_CHECKING:
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
 
 class MovedOnError(Exception):
     """Somebody else committed meanwhile: nothing was changed, and it can be tried again on the version that is now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A metadata file and what it holds."""
-
-    location: str
-    raw: bytes
-    document: Mapping[str, Any]
 
 
 class Versions(Protocol):
@@ -57,17 +47,6 @@ class Versions(Protocol):
     def store_properties(self, table: str) -> Mapping[str, str]:
         """How the table's files are reached, in PyIceberg's words: what was configured, and what a server adds to it."""
         ...
-
-
-def read_version(files: Files, location: str) -> Version:
-    """The version at that address. Raises UnreadableMetadataError."""
-    try:
-        raw = files.get(location)
-    except (FileNotFoundError, ValueError) as error:
-        raise UnreadableMetadataError(
-            f"metadata file {location} cannot be read ({error}); nothing was touched"
-        ) from error
-    return Version(location, raw, parse(raw, location))
 
 
 class SqlVersions:

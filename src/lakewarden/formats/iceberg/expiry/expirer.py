@@ -1,4 +1,4 @@
-"""Expiring snapshots and refs of an Iceberg table: one commit of metadata. No file is touched.
+"""Expires snapshots and refs of an Iceberg table: one commit of metadata. No file is touched.
 
 The plan says what may go. The commit takes what may still go then: a snapshot that a new branch or tag leads to, or that
 a rollback made current again, stays.
@@ -13,14 +13,15 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakewarden.formats.iceberg.commit.versions import MovedOnError, Version, Versions, read_version
-from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, refs_of, retention
-from lakewarden.formats.iceberg.expiry.revision import without
+from lakewarden.formats.iceberg.commit.next_document import without
+from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
+from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, retention
 from lakewarden.formats.iceberg.metadata.document import snapshots_of, table_state
+from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
+from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
-from lakewarden.model.ports import Files
 from lakewarden.model.table import Pointer, TableState, name_within
 
 TRIES = 10
@@ -30,16 +31,16 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 class IcebergExpirer:
     """Expiry through one catalog."""
 
-    def __init__(self, files: Files, versions: Callable[[], Versions]) -> None:
+    def __init__(self, known: KnownVersions, versions: Callable[[], Versions]) -> None:
         """`versions` opens the catalog, or raises UnsupportedTableError for a kind that cannot be changed safely."""
-        self._files = files
+        self._known = known
         self._versions = versions
 
     def survey(self, state: TableState, policy: ExpiryPolicy, now: datetime) -> Expiration:
         """What may go now, of every branch, tag and staged snapshot."""
         try:
             self._versions()
-            return survey(state, read_version(self._files, state.metadata_location), policy, now)
+            return survey(state, self._known.loaded(state.metadata_location), policy, now)
         except LakewardenError as error:
             return Expiration(refusal=error.refusal())
         except (KeyError, TypeError, ValueError) as error:
@@ -48,7 +49,7 @@ class IcebergExpirer:
 
     def outdated(self, pointer: Pointer, detail: Detail, *, resumed: bool) -> str | None:
         """Nothing but another table in its place: whatever else changed is taken into account by the commit."""
-        found = read_version(self._files, pointer.metadata_location).document.get("table-uuid")
+        found = self._known.fresh(pointer.metadata_location).document.get("table-uuid")
         return None if found == detail["uuid"] else "it was dropped and made again"
 
     def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
@@ -88,7 +89,8 @@ class IcebergExpirer:
         if snapshots or refs:
             hands.archive(version.raw, sorted(snapshots))
             version = versions.expire(table, version, snapshots, refs, hands.now)
-        # What an engine expired meanwhile is not ours, unless a try before this one may have been the one that did.
+        # A snapshot that is gone without this commit was expired by an engine and is not counted. After a crash it may
+        # have been this run's own earlier commit: what that commit had announced is counted.
         if announced is not None:
             snapshots, refs = snapshots | announced, set(detail["refs"])
         left = {int(s["snapshot-id"]) for s in snapshots_of(version.document)}

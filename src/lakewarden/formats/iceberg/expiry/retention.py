@@ -13,11 +13,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lakewarden.formats.iceberg.metadata.document import snapshots_of
+from lakewarden.formats.iceberg.metadata.refs import BRANCH, MAIN, refs_of
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.policy import ExpiryPolicy
 
-MAIN = "main"
-BRANCH = "branch"
 STAGED = ""  # the branch of a snapshot that no ref leads to
 DEFAULT_MAX_AGE_MS = 5 * 24 * 3600 * 1000
 FOREVER_MS = 2**63 - 1
@@ -116,15 +115,6 @@ def retention(
         # What only an expired ref leads to might have to stay for the next run, and then so must the ref.
         return retention(document, policy, now, removable={})
     return _limited(found, snapshots, policy.max_expire)
-
-
-def refs_of(document: Document) -> dict[str, Mapping[str, Any]]:
-    """Branches and tags; tables of version 1 may have a current snapshot and no refs."""
-    refs: dict[str, Mapping[str, Any]] = dict(document.get("refs") or {})
-    current = document.get("current-snapshot-id")
-    if current not in (None, -1):
-        refs.setdefault(MAIN, {"snapshot-id": current, "type": BRANCH})
-    return refs
 
 
 def _check_current(document: Document, refs: Mapping[str, Mapping[str, Any]]) -> None:

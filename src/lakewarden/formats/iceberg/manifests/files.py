@@ -1,23 +1,18 @@
-"""Manifest lists and manifests as records, read whole or not at all, and written back as they were.
+"""Manifest lists and manifests as records.
 
-Records keep the fields of the writer that made them: what this version does not know must survive when a record moves
-to a new file. Fields that a newer version of the format asks for are added behind the others; readers go by field id.
+Fields that a newer version of the format asks for are added behind the others; readers go by field id.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
+from lakewarden.formats.avro import AvroFile, Record, read_avro
 from lakewarden.formats.iceberg.metadata.document import manifest_list
-from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
+from lakewarden.model.errors import IncompleteManifestError
 from lakewarden.model.ports import Files
-
-Record = dict[str, Any]
 
 DATA, DELETES = 0, 1
 EXISTING, ADDED, DELETED = 0, 1, 2
@@ -41,50 +36,6 @@ _COUNTS = {
     "existing_files_count": "existing_data_files_count",
     "deleted_files_count": "deleted_data_files_count",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class AvroFile:
-    """The records of one file, with the schema, codec and header of the writer that made it."""
-
-    schema: Record
-    codec: str
-    header: Mapping[str, str]
-    records: tuple[Record, ...]
-
-
-def read_avro(data: bytes, uri: str, size: int | None = None, rows: int | None = None) -> AvroFile:
-    """Every record. Raises IncompleteManifestError unless bytes and rows are as many as was said."""
-    import fastavro
-
-    if size is not None and len(data) != size:
-        raise IncompleteManifestError(f"{uri} has {len(data)} bytes where its list says {size}")
-    try:
-        reader = fastavro.reader(BytesIO(data))
-        records: tuple[Any, ...] = tuple(reader)
-        header: dict[str, Any] = dict(reader.metadata)
-        schema = json.loads(header["avro.schema"])
-        codec = str(reader.codec)
-    except Exception as error:  # whatever a damaged file makes the decoder raise, the table is refused
-        raise IncompleteManifestError(f"{uri} cannot be read ({type(error).__name__}: {error})") from error
-    if rows is not None and len(records) != rows:
-        raise IncompleteManifestError(f"{uri} has {len(records)} entries where its list says {rows}")
-    said = {key: str(value) for key, value in header.items() if not key.startswith("avro.")}
-    return AvroFile(schema, codec, said, records)
-
-
-def write_avro(file: AvroFile) -> bytes:
-    """The bytes of a file. Raises UnsupportedTableError where the schema asks for what nobody can fill in."""
-    import fastavro
-
-    out = BytesIO()
-    try:
-        fastavro.writer(out, file.schema, file.records, codec=file.codec, metadata=dict(file.header))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise UnsupportedTableError(
-            f"a manifest cannot be written in the form that this table uses ({error}); nothing was changed"
-        ) from error
-    return out.getvalue()
 
 
 def read_list(files: Files, snapshot: Mapping[str, Any]) -> AvroFile:
@@ -127,7 +78,7 @@ def set_counts(row: Record, counts: Mapping[str, int]) -> None:
 def list_of_version(file: AvroFile, version: int) -> AvroFile:
     """The list in the form that this version of the format asks for."""
     schema, added = _widened(file.schema, _LIST_FIELDS, version)
-    return AvroFile(schema, file.codec, file.header, tuple({**added, **row} for row in file.records))
+    return AvroFile(schema, file.codec, tuple({**added, **row} for row in file.records), file.header)
 
 
 def manifest_of_version(file: AvroFile, version: int) -> AvroFile:
@@ -137,7 +88,7 @@ def manifest_of_version(file: AvroFile, version: int) -> AvroFile:
     place["type"], more = _widened(place["type"], _FILE_FIELDS, version)
     records = tuple({**added, **row, "data_file": {**more, **row["data_file"]}} for row in file.records)
     header = {"content": "data", **file.header, "format-version": str(version)}
-    return AvroFile(schema, file.codec, header if version > 1 else file.header, records)
+    return AvroFile(schema, file.codec, records, header if version > 1 else file.header)
 
 
 def _widened(schema: Record, fields: Iterable[Sequence[Any]], version: int) -> tuple[Record, Record]:

@@ -15,9 +15,11 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lakewarden.formats.avro import AvroFile, Record
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot, start_removal
-from lakewarden.formats.iceberg.commit.versions import MovedOnError, Version, Versions
-from lakewarden.formats.iceberg.manifests.files import DATA, DELETED, AvroFile, Record, read_list, read_manifest
+from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
+from lakewarden.formats.iceberg.manifests.files import DATA, DELETED, read_list, read_manifest
+from lakewarden.formats.iceberg.metadata.known import Version
 from lakewarden.formats.iceberg.partitions.bounds import may_hold
 from lakewarden.formats.iceberg.partitions.specs import key_of, specs_of
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lakewarden.formats.iceberg.relocation.avro import Record, rewrite
+from lakewarden.formats.avro import Record, rewrite_avro
 from lakewarden.formats.iceberg.relocation.deletes import PATH_ID
 from lakewarden.model.errors import EncryptedTableError, IncompleteManifestError
 from lakewarden.model.tiers import Move
@@ -28,7 +28,7 @@ def relocate_manifest(data: bytes, uri: str, move: Move, sizes: Sizes) -> bytes:
         for entry in entries:
             _move_file(entry["data_file"], uri, move, known)
 
-    return rewrite(data, uri, change)
+    return rewrite_avro(data, uri, change)
 
 
 def relocate_list(data: bytes, uri: str, move: Move, sizes: Sizes) -> bytes:
@@ -45,7 +45,7 @@ def relocate_list(data: bytes, uri: str, move: Move, sizes: Sizes) -> bytes:
             manifest["manifest_path"] = move(old)
             manifest["manifest_length"] = known[old]
 
-    return rewrite(data, uri, change)
+    return rewrite_avro(data, uri, change)
 
 
 def _move_file(file: Record, uri: str, move: Move, sizes: Mapping[str, int]) -> None:

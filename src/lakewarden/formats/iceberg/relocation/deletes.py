@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lakewarden.formats.iceberg.relocation.avro import SCHEMA, Record, header_of, rewrite
+from lakewarden.formats.avro import SCHEMA, Record, header_of, rewrite_avro
 from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 from lakewarden.model.tiers import Move
 
@@ -74,7 +74,7 @@ def _avro(data: bytes, uri: str, move: Move) -> bytes | None:
             record[name] = move(record[name])
         records.sort(key=lambda record: (record[name], record[position]))
 
-    return rewrite(data, uri, change)
+    return rewrite_avro(data, uri, change)
 
 
 def _position_columns(ids: Mapping[str, int], uri: str) -> tuple[str, str] | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from lakewarden.formats.iceberg.catalog.connection import connect
+from lakewarden.formats.avro import read_avro
+from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.metadata.document import manifest_list, parse, snapshots_of, table_state
 from lakewarden.formats.iceberg.relocation.addresses import relocate_list, relocate_manifest
-from lakewarden.formats.iceberg.relocation.avro import records_of
 from lakewarden.formats.iceberg.relocation.deletes import relocate_deletes
 from lakewarden.formats.iceberg.relocation.document import moved_document, origin_of, statistics_of
 from lakewarden.model.errors import (
@@ -21,25 +20,19 @@ from lakewarden.model.errors import (
     RestoreError,
     UnsupportedTableError,
 )
-from lakewarden.model.ports import Files
 from lakewarden.model.table import name_within
 from lakewarden.model.tiers import AgedSnapshot, Move, MovedTable, Sizes
 from lakewarden.model.verdict import Kind
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
 DELETED = 2
 
 
 class IcebergRelocator:
-    """One configured catalog's tables. PyIceberg comes with the first question about a name."""
+    """One configured catalog's tables. Only questions about a name ask the catalog itself."""
 
-    def __init__(self, name: str, properties: Mapping[str, str], files: Files) -> None:
-        self.name = name
-        self._properties = dict(properties)
-        self._files = files
-        self._opened: PyIcebergCatalog | None = None
+    def __init__(self, connection: Connection) -> None:
+        self.name = connection.name
+        self._catalog = connection.catalog
 
     def aged(self, document: bytes, uri: str, snapshots: Sequence[int]) -> tuple[str, tuple[AgedSnapshot, ...]]:
         """The table's location and these snapshots of a metadata document. Raises LakewardenError."""
@@ -88,7 +81,7 @@ class IcebergRelocator:
     def files_of(self, data: bytes, uri: str) -> list[tuple[str, str]]:
         """What one manifest list or manifest names: address and kind of each manifest, or of each live file."""
         found: list[tuple[str, str]] = []
-        for record in records_of(data, uri):
+        for record in read_avro(data, uri, as_stored=True).records:
             if "manifest_path" in record:
                 found.append((record["manifest_path"], Kind.MANIFEST))
             elif record["status"] != DELETED:
@@ -135,11 +128,6 @@ class IcebergRelocator:
         return CatalogUnavailableError(
             f"catalog {self.name} did not take the table ({type(error).__name__}: {error}); it was not registered"
         )
-
-    def _catalog(self) -> PyIcebergCatalog:
-        if self._opened is None:
-            self._opened = connect(self.name, self._properties)
-        return self._opened
 
 
 def _taken(identifier: str) -> RestoreError:

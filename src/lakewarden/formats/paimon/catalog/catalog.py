@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 
 from lakewarden.formats.paimon.catalog.metastore import metastore_tables
-from lakewarden.formats.paimon.metadata.documents import table_state, table_uuid, unread
+from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import BranchFiles, fingerprint, list_metadata
-from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.state import table_state, table_uuid, unread
 from lakewarden.model.errors import (
     CatalogUnavailableError,
     LakewardenError,
@@ -31,14 +30,13 @@ UNLISTABLE = "unlistable"
 
 
 class PaimonCatalog:
-    """One configured catalog."""
+    """The tables of one configured catalog."""
 
-    format = "paimon"
-
-    def __init__(self, name: str, properties: Mapping[str, str], files: Files) -> None:
+    def __init__(self, name: str, properties: Mapping[str, str], files: Files, known: KnownTables) -> None:
         self.name = name
         self._properties = dict(properties)
         self._files = files
+        self._known = known
         self._listed: dict[str, tuple[str, tuple[BranchFiles, ...] | None]] = {}
         self._metastore = self._properties.get("metastore", "filesystem").strip().lower()
 
@@ -50,13 +48,16 @@ class PaimonCatalog:
             found = pool.map(lambda place: self._pointer(*place, known=not filesystem), sorted(places))
             return [pointer for pointer in found if pointer is not None]
 
-    def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
-        """The table as it is now, whatever the pointer's fingerprint says; refused where it cannot be understood."""
+    def load(self, pointer: Pointer) -> TableState:
+        """The table at that pointer, or as it is now if it has moved on; refused where it cannot be understood."""
         location, _, seen = pointer.metadata_location.rpartition("#")
         try:
             # The listing behind the pointer may serve as the first of the two around the reading.
             mark, branches = self._listed.pop(location, ("", None))
-            table = read_table(location, self._files, listed=branches if mark == seen else None)
+            if branches is not None and mark == seen:
+                table = self._known.now(location, branches)
+            else:
+                table = self._known.at(pointer.metadata_location)
             return self._served(table_state(pointer.identifier, table, table_uuid(table)))
         except LakewardenError as error:
             return unread(pointer.identifier, location, seen).refused(error.refusal())

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lakewarden.formats.avro import read_avro
 from lakewarden.formats.paimon.commit.new_snapshot import Changes, Commit, Prepared, prepare
-from lakewarden.formats.paimon.manifests.avro_records import read_records
 from lakewarden.formats.paimon.metadata.table import Branch, PaimonTable, Snapshot
 from lakewarden.model.errors import (
     CommitConflictError,
@@ -138,7 +138,7 @@ def _account(table: PaimonTable, snapshot: Snapshot, files: Files) -> Committed:
     if snapshot.delta is not None:
         uri = table.manifest(snapshot.delta)
         try:
-            rows = read_records(files.get(uri), uri, snapshot.delta_size).records
+            rows = read_avro(files.get(uri), uri, snapshot.delta_size).records
         except FileNotFoundError as error:
             raise IncompleteManifestError(f"{uri} is missing, and snapshot {snapshot.id} needs it") from error
         deleted = sum(row["_NUM_DELETED_FILES"] for row in rows)

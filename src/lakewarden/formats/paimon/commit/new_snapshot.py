@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakewarden.formats.paimon.manifests.avro_records import AvroRecords, Record, write_records
+from lakewarden.formats.avro import AvroFile, Record, write_avro
 from lakewarden.formats.paimon.metadata.table import PaimonTable, Snapshot, parse_json
 from lakewarden.model.errors import UnreadableMetadataError
 from lakewarden.model.ports import Files
@@ -46,9 +46,9 @@ class DeletedFiles:
 class Changes:
     """What a commit changes: entries that go, seen from the manifests that were there. `index` replaces the index manifest."""
 
-    manifests: AvroRecords
+    manifests: AvroFile
     deleted: tuple[DeletedFiles, ...]
-    index: AvroRecords | None = None
+    index: AvroFile | None = None
 
     @property
     def files(self) -> int:
@@ -75,18 +75,19 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
     schema, codec = changes.manifests.schema, changes.manifests.codec
     rows = []
     for number, part in enumerate(changes.deleted):
-        data = write_records(part.schema, part.codec, ({**record, "_KIND": 1} for record in part.records))
+        gone = tuple({**record, "_KIND": 1} for record in part.records)
+        data = write_avro(AvroFile(part.schema, part.codec, gone))
         files.put(table.manifest(f"manifest-{name}-{number}"), data)
         rows.append(_manifest_row(f"manifest-{name}-{number}", len(data), part))
-    delta = write_records(schema, codec, rows)
-    base = write_records(schema, codec, changes.manifests.records)
+    delta = write_avro(AvroFile(schema, codec, tuple(rows)))
+    base = write_avro(AvroFile(schema, codec, changes.manifests.records))
     files.put(table.manifest(f"manifest-list-{name}-0"), base)
     files.put(table.manifest(f"manifest-list-{name}-1"), delta)
     index = latest.index_manifest
     if changes.index is not None:
         index = f"index-manifest-{name}-0" if changes.index.records else None
         if index is not None:
-            content = write_records(changes.index.schema, changes.index.codec, changes.index.records)
+            content = write_avro(AvroFile(changes.index.schema, changes.index.codec, changes.index.records))
             files.put(table.manifest(index), content)
     before = latest.document
     properties = {**_carried(before), **commit.properties}

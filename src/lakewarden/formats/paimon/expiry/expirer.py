@@ -1,4 +1,4 @@
-"""Expiring snapshots of a Paimon table: hints first, then the snapshot files, oldest first. Data files are not touched.
+"""Expires snapshots of a Paimon table: hints first, then the snapshot files, oldest first. Data files are not touched.
 
 A snapshot file is compared, byte by byte, with what was planned before it goes: after a rollback, or when a table was
 dropped and made again, `snapshot-5` is another commit under the same name. A rollback between that look and the removal
@@ -13,7 +13,6 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from lakewarden.formats.paimon.expiry.holders import changelog_holders, holders
 from lakewarden.formats.paimon.expiry.retention import (
     Retention,
     consumers_guard_changelogs_only,
@@ -21,8 +20,9 @@ from lakewarden.formats.paimon.expiry.retention import (
     expirable,
     expirable_changelogs,
 )
+from lakewarden.formats.paimon.metadata.holders import changelog_holders, holders
+from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import list_metadata
-from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.metadata.table import MAIN, Branch, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
 from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, SnapshotLine
@@ -38,23 +38,24 @@ BY_OUR_HAND = (Outcome.DELETED, Outcome.HIDDEN)
 class PaimonExpirer:
     """Expiry on the files of a table, as a filesystem catalog has it."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, known: KnownTables) -> None:
         self._files = files
+        self._known = known
 
     def survey(self, state: TableState, policy: ExpiryPolicy, now: datetime) -> Expiration:
         """What may go now, on every branch by its own options."""
         try:
-            return survey(read_table(state.location, self._files), policy, now)
+            return survey(self._known.at(state.metadata_location), policy, now)
         except LakewardenError as error:
             return Expiration(refusal=error.refusal())
 
     def outdated(self, pointer: Pointer, detail: Detail, *, resumed: bool) -> str | None:
         """Why the plan does not fit the table any more."""
-        return next(_differences(read_table(_location(pointer), self._files), detail, resumed=resumed), None)
+        return next(_differences(self._known.now(_location(pointer)), detail, resumed=resumed), None)
 
     def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
         """Expire what was planned, branch by branch. Raises PlanOutdatedError if the table moved meanwhile."""
-        table = read_table(_location(pointer), self._files)
+        table = self._known.now(_location(pointer))
         if (why := next(_differences(table, detail, resumed=True), None)) is not None:
             raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
         branches = {branch.name: branch for branch in table.branches}

@@ -14,6 +14,20 @@ from lakewarden.model.policy import AgeRule, ExpiryPolicy
 
 _NO_LIMIT = 2**31 - 1  # what Paimon takes for "keep them all"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A policy that leaves every limit to the table's own options.
+_OWN_LIMITS = ExpiryPolicy(
+    enabled=False,
+    dry_run=True,
+    retain_min=None,
+    retain_max=None,
+    retain=None,
+    max_expire=None,
+    age_rule=AgeRule.SUCCESSOR,
+    keep=(),
+    max_ref_age=None,
+    expire_ids=(),
+    flink_checkpoint=timedelta(),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +83,8 @@ def expirable_changelogs(branch: Branch, policy: ExpiryPolicy, now: datetime) ->
 
 def decoupled(options: Mapping[str, str], policy: ExpiryPolicy | None = None) -> bool:
     """Whether changelogs outlive their snapshots: one of their three limits is wider. Raises ConfigError."""
-    snapshots = snapshot_rules(options, policy or ExpiryPolicy())
-    changelogs = changelog_rules(options, policy or ExpiryPolicy())
+    snapshots = snapshot_rules(options, policy or _OWN_LIMITS)
+    changelogs = changelog_rules(options, policy or _OWN_LIMITS)
     return (
         changelogs.retain_max > snapshots.retain_max
         or changelogs.retain > snapshots.retain

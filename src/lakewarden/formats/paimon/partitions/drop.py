@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
+from lakewarden.formats.avro import AvroFile, Record, read_avro
 from lakewarden.formats.paimon.commit.commit import Committed, commit_changes
 from lakewarden.formats.paimon.commit.new_snapshot import Changes, Commit, DeletedFiles
-from lakewarden.formats.paimon.manifests.avro_records import AvroRecords, Record, merged, read_records
+from lakewarden.formats.paimon.manifests.files import merged, missing, read_needed
 from lakewarden.formats.paimon.metadata.options import truth
 from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.metadata.support import check_supported
 from lakewarden.formats.paimon.metadata.table import PaimonTable, Schema, Snapshot
 from lakewarden.formats.paimon.partitions.values import Column, decode, partition_columns
-from lakewarden.model.errors import IncompleteManifestError, UnreadableMetadataError, UnsupportedTableError
+from lakewarden.model.errors import UnreadableMetadataError, UnsupportedTableError
 from lakewarden.model.ports import Files
 
 POSTPONED = -2  # the bucket number of tables whose files get their bucket later
@@ -50,10 +51,12 @@ def drop_partitions(
     expected: Mapping[bytes, Held] | None = None,
     properties: Mapping[str, str] | None = None,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    table_now: Callable[[str], PaimonTable] | None = None,
 ) -> Dropped:
     """Drop these partitions (the bytes of `_PARTITION`) from the main branch; no commit if none holds a file any more.
 
     One that holds something else than `expected` is kept, and is judged anew at each try: a writer may be quicker.
+    `table_now` reads the table, or knows that it is still the one that was read before.
 
     A repeated call with the same user and identifier finds the commit that the first one made. Raises
     UnsupportedTableError for a table that needs more than a commit, CommitConflictError if other writers were quicker
@@ -63,7 +66,7 @@ def drop_partitions(
     kept: frozenset[bytes] = frozenset()
 
     def read() -> PaimonTable:
-        table = read_table(location, files, sleep)
+        table = read_table(location, files, sleep) if table_now is None else table_now(location)
         check_supported(location, table)
         check_droppable(table.main.schema)
         return table
@@ -124,12 +127,12 @@ class _Live:
         self._every_bucket = every_bucket
         self._counts: dict[Identity, int] = {}
         self._added: dict[Identity, tuple[str, Record]] = {}
-        self._shapes: dict[str, AvroRecords] = {}
+        self._shapes: dict[str, AvroFile] = {}
         self.held: dict[bytes, Held] = {}
 
-    def add(self, uri: str, file: AvroRecords) -> None:
+    def add(self, uri: str, file: AvroFile) -> None:
         shape = file.shape
-        self._shapes.setdefault(shape, AvroRecords(file.schema, file.codec, ()))
+        self._shapes.setdefault(shape, AvroFile(file.schema, file.codec, ()))
         for record in file.records:
             if record["_PARTITION"] not in self._partitions:
                 continue
@@ -186,36 +189,36 @@ def _created_ms(record: Record) -> int | None:
     return created if isinstance(created, int) else None
 
 
-def _manifests(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroRecords | None:
+def _manifests(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroFile | None:
     """Everything the snapshot's two lists name, in their order."""
     lists = [
-        _whole(table.manifest(name), files, size)
+        read_needed(files, table.manifest(name), size)
         for name, size in ((snapshot.base, snapshot.base_size), (snapshot.delta, snapshot.delta_size))
         if name is not None
     ]
     return (lists[0] if len(lists) == 1 else merged(*lists)) if lists else None
 
 
-def _opened(table: PaimonTable, manifests: AvroRecords, files: Files) -> Iterator[tuple[str, AvroRecords]]:
+def _opened(table: PaimonTable, manifests: AvroFile, files: Files) -> Iterator[tuple[str, AvroFile]]:
     rows = manifests.records
     for start in range(0, len(rows), _AT_ONCE):
         some = rows[start : start + _AT_ONCE]
         uris = [table.manifest(row["_FILE_NAME"]) for row in some]
         for uri, row, data in zip(uris, some, files.get_many(uris), strict=True):
             if isinstance(data, FileNotFoundError):
-                raise IncompleteManifestError(f"{uri} is missing, and the latest snapshot needs it") from data
+                raise missing(uri) from data
             if isinstance(data, Exception):
                 raise data
-            yield uri, read_records(data, uri, row["_FILE_SIZE"], row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])
+            yield uri, read_avro(data, uri, row["_FILE_SIZE"], row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])
 
 
 def _remaining_index(
     table: PaimonTable, snapshot: Snapshot, partitions: frozenset[bytes], files: Files
-) -> AvroRecords | None:
+) -> AvroFile | None:
     """The index manifest without these partitions; None if it has nothing of them and stays as it is."""
     if snapshot.index_manifest is None:
         return None
-    index = _whole(table.manifest(snapshot.index_manifest), files)
+    index = read_needed(files, table.manifest(snapshot.index_manifest))
     going = [record for record in index.records if record["_PARTITION"] in partitions]
     for record in going:
         if record["_INDEX_TYPE"] not in _INDEXES or record.get("_GLOBAL_INDEX") is not None:
@@ -223,14 +226,7 @@ def _remaining_index(
     if not going:
         return None
     rest = tuple(record for record in index.records if record["_PARTITION"] not in partitions)
-    return AvroRecords(index.schema, index.codec, rest)
-
-
-def _whole(uri: str, files: Files, size: int | None = None) -> AvroRecords:
-    try:
-        return read_records(files.get(uri), uri, size)
-    except FileNotFoundError as error:
-        raise IncompleteManifestError(f"{uri} is missing, and the latest snapshot needs it") from error
+    return AvroFile(index.schema, index.codec, rest)
 
 
 def _needs(what: str, why: str) -> UnsupportedTableError:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.partitions.choice import PartitionRetention, expirable_partitions, partition_rules
 from lakewarden.formats.paimon.partitions.drop import check_droppable, drop_partitions
 from lakewarden.model.errors import LakewardenError, Refusal
@@ -19,13 +19,14 @@ from lakewarden.model.table import Hold, Holder, ManifestList, Pointer, TableSta
 class PaimonPartitionExpirer:
     """Partitions of the main branch; other branches keep theirs."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, known: KnownTables) -> None:
         self._files = files
+        self._known = known
 
     def latest(self, state: TableState, policy: PartitionPolicy) -> Holder | Refusal | None:
         """The lists of the latest snapshot; None for a table whose partitions do not age."""
         try:
-            table = read_table(state.location, self._files)
+            table = self._known.at(state.metadata_location)
             schema, newest = table.main.schema, table.main.latest
             if newest is None or not schema.partition_keys or partition_rules(schema, policy) is None:
                 return None
@@ -46,7 +47,7 @@ class PaimonPartitionExpirer:
     ) -> PartitionExpiration:
         """Which of the partitions that were read go."""
         try:
-            schema = read_table(state.location, self._files).main.schema
+            schema = self._known.at(state.metadata_location).main.schema
         except LakewardenError as error:
             return PartitionExpiration(refusal=error.refusal())
         found: PartitionRetention = expirable_partitions(schema, policy, partitions, now)
@@ -68,6 +69,7 @@ class PaimonPartitionExpirer:
             now_ms,
             expected=drop.expected,
             properties=drop.properties,
+            table_now=self._known.now,
         )
         found: dict[str, Any] = {}
         if (commit := made.commit) is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.model.avro_frames import SYNC_BYTES, headed, header, long, number, take
+from lakewarden.model.avro_frames import blocks, headed, header, long
 from lakewarden.model.errors import IncompleteManifestError
 
 _SYNC = b"lakewarden-sync!"
@@ -42,14 +42,6 @@ def open_container(data: bytes, before: Container | None = None) -> Container:
     try:
         return _open(data, before)
     except (LookupError, ValueError, OverflowError, MemoryError, OSError, zlib.error, pa.ArrowException) as error:
-        raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
-
-
-def header_of(data: bytes) -> dict[bytes, bytes]:
-    """What a file says of itself before its rows. Raises IncompleteManifestError."""
-    try:
-        return header(data)[0]
-    except (LookupError, ValueError, MemoryError) as error:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
 
@@ -99,21 +91,12 @@ def _open(data: bytes, before: Container | None) -> Container:
     else:
         meta, at = header(data)
         schema, codec, head = meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), data[:at]
-    sync, at = take(data, len(head), SYNC_BYTES)
     unpack = _codec(codec)
-    rows, blocks, size = 0, [], len(data)
-    while at < size:
-        count, at = number(data, at)
-        length, at = number(data, at)
-        if count < 0 or length < 0:
-            raise ValueError("a block with a negative size")
-        block, at = take(data, at, length)
-        marker, at = take(data, at, SYNC_BYTES)
-        if marker != sync:
-            raise ValueError(f"sync marker missing at byte {at - SYNC_BYTES}")
-        blocks.append(unpack(block))
+    rows, bodies = 0, []
+    for count, block in blocks(data, len(head)):
+        bodies.append(unpack(block))
         rows += count
-    return Container(schema, rows, b"".join(blocks), head, codec)
+    return Container(schema, rows, b"".join(bodies), head, codec)
 
 
 def _codec(name: bytes) -> Callable[[bytes], bytes]:

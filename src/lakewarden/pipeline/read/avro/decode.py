@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, StoreUnavailableError
+from lakewarden.model.ports import Blobs, Part, Rows
 from lakewarden.pipeline.read.avro.container import Container, merge, open_container
 from lakewarden.storage.scratch import DECODED, DECODER_PREFIX, TO_DECODE
 
@@ -39,23 +40,13 @@ MOST_DESCRIPTORS = 4096
 ROOM = 1 << 30  # for a worker on every core; a container often has 64 MB
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """Rows of many files of one schema: `owner` is each row's file, as its index in the request."""
-
-    table: pa.Table
-    owner: NDArray[np.int64]
-
-
-def decode_files(
-    blobs: Sequence[bytes | Exception], columns: Columns
-) -> tuple[list[Decoded], NDArray[np.int64], dict[int, Exception]]:
+def decode_files(blobs: Blobs, columns: Columns) -> Rows:
     """The rows of all files, each file's row count, and the error of each file that is not whole.
 
     A file with an error has no rows in the result: a part of a file is never given out.
     """
     errors: dict[int, Exception] = {}
-    counts = np.zeros(len(blobs), np.int64)
+    counts: NDArray[np.int64] = np.zeros(len(blobs), np.int64)
     groups: dict[bytes, list[tuple[int, Container]]] = {}
     container: Container | None = None
     for index, blob in enumerate(blobs):
@@ -67,11 +58,11 @@ def decode_files(
             groups.setdefault(container.schema, []).append((index, container))
         except (IncompleteManifestError, StoreUnavailableError, OSError) as error:
             errors[index] = error
-    decoded = []
+    decoded: list[Part] = []
     for schema, members in groups.items():
         for chunk in _chunks(members):
             decoded += _decode_chunk(schema, chunk, columns, errors)
-    return decoded, counts, errors
+    return Rows(decoded, counts, errors)
 
 
 def _chunks(members: list[tuple[int, Container]]) -> Iterable[list[tuple[int, Container]]]:
@@ -89,7 +80,7 @@ def _chunks(members: list[tuple[int, Container]]) -> Iterable[list[tuple[int, Co
 
 def _decode_chunk(
     schema: bytes, members: list[tuple[int, Container]], columns: Columns, errors: dict[int, Exception]
-) -> list[Decoded]:
+) -> list[Part]:
     """Decode together; where that fails, one by one, so that only the damaged file is refused."""
     try:
         table = _decoder().decode([container for _, container in members], _wanted(schema, columns))
@@ -102,7 +93,7 @@ def _decode_chunk(
             return []
         return [one for member in members for one in _decode_chunk(schema, [member], columns, errors)]
     owner = np.repeat([index for index, _ in members], [container.rows for _, container in members])
-    return [Decoded(table, owner)]
+    return [Part(table, owner)]
 
 
 def _wanted(schema: bytes, columns: Columns) -> Mapping[str, str]:

@@ -1,0 +1,172 @@
+"""Iceberg's manifest lists and manifests as rows: which fields matter, under every name they have had, and what they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.formats.iceberg.metadata.names import NAMES
+from lakewarden.formats.iceberg.metadata.strangers import FileReads, Recogniser
+from lakewarden.model.avro_frames import header
+from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
+from lakewarden.model.partitions import partition_key
+from lakewarden.model.ports import Blobs, Part, ReadAvro, Rows
+from lakewarden.model.table import TableState
+
+# Column of ours -> the names the format has used for it. The first that the file has is taken.
+LIST_FIELDS = {
+    "path": ("manifest_path",),
+    "length": ("manifest_length",),
+    "content": ("content",),
+    "added": ("added_files_count", "added_data_files_count"),
+    "existing": ("existing_files_count", "existing_data_files_count"),
+    "deleted": ("deleted_files_count", "deleted_data_files_count"),
+}
+MANIFEST_FIELDS = {
+    "path": ("data_file.file_path",),
+    "status": ("status",),
+    "content": ("data_file.content",),
+}
+PARTITION_FIELDS = {"status": ("status",), "snapshot": ("snapshot_id",)}
+REQUIRED = frozenset({"path", "length", "status"})
+# A manifest says in its header by which spec its partitions are to be read.
+SPEC = b"partition-spec-id"
+DELETED = 2  # the status of an entry; added (1) and existing (0) entries are live
+
+
+class IcebergReader:
+    """The Avro side of the format, carried to executors."""
+
+    format = "iceberg"
+    names = NAMES
+    by_name = False
+    keeps_deleted = False
+
+    def recogniser(
+        self, states: Iterable[TableState], since: datetime, abandoned: Collection[str]
+    ) -> Callable[[str, str, FileReads], dict[str, object] | None]:
+        """What tells whose an unknown metadata file is; None for one that is simply old."""
+        return Recogniser.of([state for state in states if state.format == self.format], since, abandoned)
+
+    def manifests(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        found = avro(blobs, list_columns)
+        return found._replace(parts=[Part(_manifests(part.table), part.owner) for part in found.parts])
+
+    def entries(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        found = avro(blobs, manifest_columns)
+        return found._replace(parts=[Part(_entries(part.table), part.owner) for part in found.parts])
+
+    def partitions(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        found = avro(blobs, partition_columns)
+        errors, specs = dict(found.errors), dict[int, int]()
+        parts = []
+        for part in found.parts:
+            for index in set(part.owner.tolist()) - errors.keys():
+                try:
+                    specs[index] = _spec(blobs[index])
+                except IncompleteManifestError as error:
+                    errors[index] = error
+            whole = np.isin(part.owner, list(specs))
+            parts.append(_by_partition(part.table.filter(pa.array(whole)), part.owner[whole], specs))
+        return Rows(parts, found.counts, errors)
+
+
+def list_columns(names: Iterable[str]) -> Mapping[str, str]:
+    return _pick(LIST_FIELDS, names, "manifest list")
+
+
+def manifest_columns(names: Iterable[str]) -> Mapping[str, str]:
+    return _pick(MANIFEST_FIELDS, names, "manifest")
+
+
+def partition_columns(names: Iterable[str]) -> Mapping[str, str]:
+    """The status, the snapshot, and the values p0, p1, … of the partition in the order of its spec."""
+    present = list(names)
+    fields = [name for name in present if re.fullmatch(r"data_file\.partition\.[^.]+", name)]
+    return _pick(PARTITION_FIELDS, present, "manifest") | {f"p{place}": name for place, name in enumerate(fields)}
+
+
+def _pick(wanted: Mapping[str, tuple[str, ...]], names: Iterable[str], what: str) -> dict[str, str]:
+    present = set(names)
+    picked: dict[str, str] = {}
+    for column, options in wanted.items():
+        found = next((name for name in options if name in present), None)
+        if found is not None:
+            picked[column] = found
+        elif column in REQUIRED:
+            raise UnsupportedTableError(f"a {what} has no field {options[0]}")
+    return picked
+
+
+def _manifests(table: pa.Table) -> pa.Table:
+    live = pc.add(_counts(table, "added"), _counts(table, "existing"))
+    return pa.table(
+        {
+            "path": table["path"],
+            "length": table["length"],
+            "rows": pc.add(live, _counts(table, "deleted")),
+            "live": live,
+            "content": _content(table),
+        }
+    )
+
+
+def _entries(table: pa.Table) -> pa.Table:
+    # An entry that does not say what it is counts as live: its file stays.
+    deleted = pc.fill_null(pc.greater_equal(table["status"], DELETED), False)
+    return pa.table({"path": table["path"], "deleted": deleted, "content": _content(table)})
+
+
+def _counts(table: pa.Table, name: str) -> Any:
+    return table[name].cast(pa.int64()) if name in table.column_names else pa.nulls(table.num_rows, pa.int64())
+
+
+def _content(table: pa.Table) -> Any:
+    """0 for data, 1 for deletes; files of version 1 do not say, and have no deletes."""
+    return table["content"] if "content" in table.column_names else pa.repeat(0, table.num_rows)
+
+
+def _spec(blob: bytes | Exception) -> int:
+    try:
+        return int(header(blob)[0][SPEC]) if isinstance(blob, bytes) else int("")
+    except (LookupError, ValueError, MemoryError) as error:
+        raise IncompleteManifestError("does not say by which spec its partitions are to be read") from error
+
+
+def _by_partition(entries: pa.Table, owner: Any, specs: Mapping[int, int]) -> Part:
+    """The live entries of each manifest by partition and commit. Deleted ones name what is gone already."""
+    names = [name for name in entries.column_names if name[0] == "p" and name[1:].isdigit()]
+    snapshots = entries["snapshot"] if "snapshot" in entries.column_names else pa.nulls(entries.num_rows, pa.int64())
+    rows = pa.table(
+        {"owner": pa.array(owner), "snapshot": snapshots, **{name: _number(entries[name]) for name in names}}
+    ).filter(pc.fill_null(pc.less(entries["status"], DELETED), True))
+    sums = rows.group_by(["owner", "snapshot", *names]).aggregate([([], "count_all")])
+    owners = sums["owner"].to_numpy()
+    values = zip(*(sums[name].to_pylist() for name in names), strict=True) if names else [()] * sums.num_rows
+    keys: dict[tuple[int, tuple[Any, ...]], bytes] = {}
+    partitions = []
+    for spec, some in zip((specs[index] for index in owners.tolist()), values, strict=True):
+        if (spec, some) not in keys:
+            keys[spec, some] = partition_key(spec, some)
+        partitions.append(keys[spec, some])
+    table = pa.table(
+        {
+            "partition": pa.array(partitions, pa.binary()),
+            "files": sums["count_all"],
+            "snapshot": sums["snapshot"].cast(pa.int64()),
+        }
+    )
+    return Part(table, owners)
+
+
+def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dates and times as the numbers they are stored as."""
+    if pa.types.is_date32(column.type) or pa.types.is_time32(column.type):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column

@@ -1,0 +1,86 @@
+"""Metadata files as they were last read: a plan parses each table's document once, however many of its steps ask for it.
+
+A document of a table with many snapshots takes longer to parse than to fetch. Bytes are always fetched anew where a
+table is loaded; only what they say is remembered, and only as long as the bytes are the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from lakewarden.formats.iceberg.metadata.document import parse
+from lakewarden.model.errors import UnreadableMetadataError
+from lakewarden.model.ports import Files
+
+MOST_BYTES = 32 << 20  # of the files; parsed, they take several times as much
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A metadata file and what it holds."""
+
+    location: str
+    raw: bytes
+    document: Mapping[str, Any]
+
+
+def read_version(files: Files, location: str) -> Version:
+    """The version at that address. Raises UnreadableMetadataError."""
+    raw = _fetched(files, location)
+    return Version(location, raw, parse(raw, location))
+
+
+class KnownVersions:
+    """The versions that were read last, up to so many bytes; the one asked for longest ago goes first."""
+
+    def __init__(self, files: Files, most_bytes: int = MOST_BYTES) -> None:
+        self._files = files
+        self._most_bytes = most_bytes
+        self._versions: OrderedDict[str, Version] = OrderedDict()
+        self._bytes = 0
+        self._turn = Lock()
+
+    def fresh(self, location: str) -> Version:
+        """The version at that address as it is now. Raises UnreadableMetadataError."""
+        raw = _fetched(self._files, location)
+        known = self._known(location)
+        # A name such as v3.metadata.json may come again with other bytes, when a table is dropped and made anew.
+        if known is not None and known.raw == raw:
+            return known
+        version = Version(location, raw, parse(raw, location))
+        self._remember(version)
+        return version
+
+    def loaded(self, location: str) -> Version:
+        """The version as it was when its table was loaded; read now if that is forgotten. Raises UnreadableMetadataError."""
+        return self._known(location) or self.fresh(location)
+
+    def _known(self, location: str) -> Version | None:
+        with self._turn:
+            found = self._versions.get(location)
+            if found is not None:
+                self._versions.move_to_end(location)
+            return found
+
+    def _remember(self, version: Version) -> None:
+        with self._turn:
+            if (old := self._versions.pop(version.location, None)) is not None:
+                self._bytes -= len(old.raw)
+            self._versions[version.location] = version
+            self._bytes += len(version.raw)
+            while self._bytes > self._most_bytes:
+                _, gone = self._versions.popitem(last=False)
+                self._bytes -= len(gone.raw)
+
+
+def _fetched(files: Files, location: str) -> bytes:
+    try:
+        return files.get(location)
+    except (FileNotFoundError, ValueError) as error:
+        raise UnreadableMetadataError(
+            f"metadata file {location} cannot be read ({error}); nothing was touched"
+        ) from error

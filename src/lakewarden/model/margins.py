@@ -1,0 +1,45 @@
+"""Every safety margin in one value: how long, how far apart, how many, and which hazard each of them covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """Names that end in `_seconds` are counted by a boot clock, the other times by wall clocks."""
+
+    # The least grace of orphan cleanup. A job that writes files now and commits them hours later must not lose them.
+    grace_floor: timedelta = timedelta(hours=24)
+    # The least delay of physical deletion. A query that was planned on a snapshot just before it expired still opens
+    # that snapshot's files.
+    visibility_floor: timedelta = timedelta(hours=1)
+    # How far two clocks may be apart. A store whose clock is ahead makes young files look old, so it is refused; a lease
+    # that another machine renewed is called silent only that much later.
+    clock_skew: timedelta = timedelta(minutes=5)
+    # How long a plan may wait for its apply. A lake drifts away from what a person has read and approved.
+    plan_lifetime: timedelta = timedelta(hours=24)
+    # How old a validation may be when its batch goes. A table that commits in between may need one of its files.
+    validation_seconds: float = 30.0
+    # How long a lease lives that nobody renews. A worker that hangs must not block its root for a night.
+    lease_seconds: float = 120.0
+    # The share of a lease's life in which its holder may work. A holder that cannot renew has to stop before anybody
+    # else begins: 80 of 120 seconds leave 40 for a call that is under way.
+    lease_work_share: float = 2 / 3
+    # How often a lease is renewed in its life. Several renewals may fail in a row before the work has to stop.
+    lease_renewals: int = 10
+    # How long a table waits for the lease of its directory. Tables that share a directory are expired in turns.
+    lease_wait_seconds: float = 60.0
+    # How long a writer's files stay in flight after its last heartbeat. A writer may pause for a garbage collection.
+    heartbeat_seconds: int = 300
+    # How long released files stay where a commit may have taken somebody's ref. A person has to notice that the ref is
+    # gone, and to make it again.
+    lost_ref: timedelta = timedelta(days=30)
+    # When a run stops because files are gone already: at least so many of them, and more than this share of all that
+    # it touched. Somebody else deletes here, or the store lost a directory.
+    absent_files: int = 20
+    absent_share: float = 0.2
+
+
+MARGINS = Margins()

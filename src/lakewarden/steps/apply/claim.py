@@ -1,0 +1,103 @@
+"""Before a run: may this plan be applied now, which of its tables, and by whom. A plan has one run, and a run one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.run_status import run_lease
+from lakewarden.ledger.runs import RUNNING
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import (
+    FrozenError,
+    NothingAppliedError,
+    PlanError,
+    PlanExpiredError,
+    PlanOutdatedError,
+    UsageError,
+)
+from lakewarden.model.margins import MARGINS
+from lakewarden.model.plan import Plan
+from lakewarden.model.ports import Progress
+from lakewarden.model.run import PlanResult
+from lakewarden.model.verdict import Brake
+from lakewarden.steps.deployment import Deployment
+
+STARTED = "started"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A plan that this worker may apply: its run, the run's lease, and the brakes that were lifted for it."""
+
+    deployment: Deployment
+    result: PlanResult
+    run_id: str
+    lease: Lease
+    lifted: tuple[str, ...]
+    progress: Progress
+
+    @property
+    def plan(self) -> Plan:
+        return self.result.plan
+
+
+def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> None:
+    """Raise for a plan that may not be applied now. Nothing is claimed or recorded before."""
+    unknown = [name for name in overrides if name not in list(Brake)]
+    if unknown:
+        raise UsageError(f"there is no brake {unknown[0]!r}; brakes: {', '.join(Brake)}")
+    if (frozen := deployment.ledger.switches.frozen()) is not None:
+        when = f"{frozen.when:%Y-%m-%d %H:%M} UTC"
+        raise FrozenError(f"{frozen.who} froze this deployment on {when}: {frozen.reason}; nothing was done")
+    if deployment.ledger.plans.header(plan.plan_id) is None:
+        # Another deployment's leases, heartbeats and record of used plans are not visible here.
+        raise PlanError(f"plan {plan.plan_id} was not made by this deployment; nothing was done")
+    catalogs = tuple(f"{name}." for name in deployment.formats)
+    unseen = [name for name in plan.pointers if not name.startswith(catalogs)]
+    if unseen:
+        # The tables of that catalog may need the files by now, and nobody could tell.
+        raise PlanOutdatedError(f"no configured catalog holds {unseen[0]}, which the plan has read; nothing was done")
+    if deployment.clock.now() >= plan.expires_at and deployment.ledger.runs.open_for_plan(plan.plan_id) is None:
+        raise PlanExpiredError(f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC; nothing was done")
+    if not allowed_tables(plan, overrides) and any(table.refusal for table in plan.tables):
+        raise NothingAppliedError(f"plan {plan.plan_id} has no table that may be changed; nothing was done")
+
+
+def allowed_tables(plan: Plan, overrides: Sequence[str]) -> frozenset[str]:
+    """Tables that may be changed: planned ones, and those that only brakes refused, each of them lifted by name."""
+    braked = {name for names in plan.brakes.values() for name in names}
+    held = {name for brake, names in plan.brakes.items() if brake not in overrides for name in names}
+    return frozenset(t.identifier for t in plan.tables if t.refusal is None or t.identifier in braked - held)
+
+
+def lifted_at_start(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> tuple[str, ...]:
+    """The brakes that the plan's run was started without: other tables would shift its batches when it goes on."""
+    run = deployment.ledger.runs.open_for_plan(plan.plan_id)
+    steps = [step for step in deployment.ledger.runs.steps(run.run_id) if step.name == STARTED] if run else []
+    if not steps:
+        return tuple(overrides)
+    first = tuple(steps[0].detail["overrides"])
+    if run and not set(overrides) <= set(first):
+        raise UsageError(f"run {run.run_id} was started with the brakes {list(first)} lifted, and goes on with those")
+    return first
+
+
+@contextmanager
+def claimed(
+    deployment: Deployment, result: PlanResult, actor: Actor, lifted: tuple[str, ...], progress: Progress
+) -> Iterator[Claim]:
+    """The plan's one run, begun or gone on with, under its lease. Raises PlanUsedError if a run used the plan up."""
+    plan, ledger = result.plan, deployment.ledger
+    run_id = ledger.plans.claim(plan.plan_id, deployment.new_id())
+    # Of two that apply one plan at once, the second must not take the first for a crashed one.
+    with deployment.leases.acquire(run_lease(run_id), MARGINS.lease_seconds) as lease:
+        if (run := ledger.runs.get(run_id)) is None:
+            ledger.runs.start(run_id, plan.job, plan.plan_id, actor)
+        elif run.finished_at is not None:
+            raise PlanOutdatedError(f"plan {plan.plan_id} was finished meanwhile by run {run_id}; nothing was done")
+        ledger.runs.mark(run_id, RUNNING)
+        ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
+        yield Claim(deployment, result, run_id, lease, lifted, progress)

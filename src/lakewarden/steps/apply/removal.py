@@ -1,0 +1,82 @@
+"""One batch of files removed, or put into the trash and then removed; and what a crashed process left of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakewarden.model.files import BatchFiles
+from lakewarden.model.ports import FileOutcome
+from lakewarden.model.verdict import Outcome
+from lakewarden.steps.apply.trash import trash_of
+from lakewarden.steps.deployment import Deployment
+from lakewarden.storage.delete import delete, grant
+from lakewarden.storage.quarantine import copy_to_trash, trash_address
+from lakewarden.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How the files of one run go. Where they are `quarantined`, no file goes before its copy is in the trash."""
+
+    deployment: Deployment
+    plan_id: str
+    run_id: str
+    concurrency: int
+    quarantined: bool
+    hiding: dict[Store, bool] = field(default_factory=dict)
+
+    def copies(self, files: BatchFiles, left_out: Mapping[str, FileOutcome]) -> dict[str, FileOutcome]:
+        """Copies in the trash, each with how it went; of directories and of what is left out there are none."""
+        if not self.quarantined:
+            return {}
+        copied = [file for file in files if not file.uri.endswith("/") and file.uri not in left_out]
+        trash = trash_of(self.deployment)
+        made = copy_to_trash(self.deployment.stores, trash, self.run_id, copied, concurrency=self.concurrency)
+        return {copy.uri: copy for copy in made}
+
+    def take(
+        self, files: BatchFiles, roots: Sequence[str], validated_at: float, check_lease: Callable[[], None]
+    ) -> Sequence[FileOutcome]:
+        """Through the one door, now. Of a quarantined file the answer says so."""
+        if not files:
+            return ()
+        permit = grant(
+            plan_id=self.plan_id,
+            run_id=self.run_id,
+            roots=roots,
+            uris=files.uris,
+            validated_at=validated_at,
+            check_lease=check_lease,
+        )
+        gone = delete(permit, self.deployment.stores, files, self.deployment.clock, concurrency=self.concurrency)
+        return [_quarantined(outcome) for outcome in gone] if self.quarantined else gone
+
+    def look(self, uri: str) -> FileOutcome:
+        """Whether a file is there: kept, or absent."""
+        there = self.deployment.stores.head(uri) is not None
+        return FileOutcome(uri, Outcome.KEPT if there else Outcome.ABSENT)
+
+    def after_crash(self, outcome: FileOutcome) -> FileOutcome:
+        """A file that the crashed process announced and that is gone went by its hand, not by a stranger's."""
+        if outcome.outcome != Outcome.ABSENT:
+            return outcome
+        message = "gone when the run was resumed"
+        if not self.quarantined:
+            gone = Outcome.HIDDEN if self._hides(outcome.uri) else Outcome.DELETED
+            return FileOutcome(outcome.uri, gone, None, message)
+        if self.deployment.stores.head(trash_address(trash_of(self.deployment), self.run_id, outcome.uri)) is None:
+            return outcome
+        return FileOutcome(outcome.uri, Outcome.QUARANTINED, None, message)
+
+    def _hides(self, uri: str) -> bool:
+        """Whether deletes only hide there: asked once a bucket, for a crashed batch may hold thousands of its files."""
+        store = self.deployment.stores.at(uri)
+        if store not in self.hiding:
+            self.hiding[store] = store.versioned()
+        return self.hiding[store]
+
+
+def _quarantined(outcome: FileOutcome) -> FileOutcome:
+    gone = outcome.outcome in (Outcome.DELETED, Outcome.HIDDEN)
+    return FileOutcome(outcome.uri, Outcome.QUARANTINED) if gone else outcome
