@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.model.roots import match_key
+from lakewarden.model.table import Hold
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
@@ -104,38 +104,54 @@ class _Sum:
 def sum_up(named: Named, contents: Contents, places: Places) -> Summed:
     """What each holder needs, added up over all of them."""
     holders, total = named.holders, _Sum(named.holders)
-    soft = pc.multiply(named.opened["soft"].cast(pa.int8()), SOFT).to_numpy().astype(np.int8)
-    for holder, rows in by_holder(named.opened[c.TABLE].to_numpy()):
-        parts = [
-            (contents.entries[number], softness, contents.roots[number])
-            for number, softness in zip(named.numbers[rows].tolist(), soft[rows].tolist(), strict=True)
-            if number in contents.entries
-        ]
-        total.add(holder, *_needed(str(holders.holds[holder]), parts))
-    for keys, kinds, owners in (_manifest_keys(named), _named_keys(holders)):
+    same = _alike(holders)
+    # Holders of one table that need whatever their manifests name need it together: the snapshots of a table name mostly
+    # the same manifests, and each of these is added once.
+    owners = np.where(holders.holds == Hold.ALL, same, np.arange(len(same)))[named.opened[c.TABLE].to_numpy()]
+    soft = named.opened["soft"].to_numpy(zero_copy_only=False).astype(np.int8)
+    order = np.lexsort((soft, named.numbers, owners))
+    pairs = np.stack([owners[order], named.numbers[order]])
+    first = np.concatenate([[True], (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)]) if len(order) else order.astype(bool)
+    rows = order[first]
+    parts = {number: _part(entries, contents.roots[number]) for number, entries in contents.entries.items()}
+    for holder, mine in by_holder(owners[rows]):
+        chosen = zip(named.numbers[rows][mine].tolist(), soft[rows][mine].tolist(), strict=True)
+        several = [(parts[number], softness) for number, softness in chosen if number in parts]
+        total.add(holder, *_needed(str(holders.holds[holder]), several))
+    for keys, kinds, of in (_manifest_keys(named), _named_keys(holders)):
         hashes = key_hashes(keys) if len(keys) else _NO_HASHES
         lie = places.roots_of(keys)
-        for holder, rows in by_holder(owners):
-            total.add(holder, hashes[rows], kinds[rows], lie[rows])
+        for holder, mine in by_holder(same[of]):
+            total.add(holder, hashes[mine], kinds[mine], lie[mine])
     return Summed(total.live(), frozenset(total.touches))
 
 
-Part = tuple[Entries, int, Any]
+def _alike(holders: Holders) -> NDArray[np.int64]:
+    """For each holder the first one of the same table on the same side."""
+    sides = holders.tables.astype(np.int64) * 2 + holders.released
+    _, firsts, inverse = np.unique(sides, return_index=True, return_inverse=True)
+    found: NDArray[np.int64] = firsts[inverse]
+    return found
 
 
-def _needed(hold: str, parts: Sequence[Part]) -> tuple[Hashes, NDArray[np.int8], NDArray[np.int32]]:
-    """The files that a holder needs, of those its manifests name."""
-    hashes = np.concatenate([_NO_HASHES, *(entries.hashes for entries, _, _ in parts)])
-    kinds = np.concatenate([np.empty(0, np.int8), *(entries.kinds + np.int8(soft) for entries, soft, _ in parts)])
-    roots = np.concatenate([np.empty(0, np.int32), *(_each(root, len(entries.hashes)) for entries, _, root in parts)])
-    added = np.concatenate([np.empty(0, bool), *(entries.added for entries, _, _ in parts)])
+Part = tuple[Hashes, NDArray[np.int8], NDArray[np.int32], NDArray[np.bool_]]
+
+
+def _part(entries: Entries, root: int | NDArray[np.int32]) -> Part:
+    """What one manifest names: hashes, kinds, roots, whether each is added."""
+    roots = root if isinstance(root, np.ndarray) else np.full(len(entries.hashes), root, np.int32)
+    return entries.hashes, entries.kinds, roots, entries.added
+
+
+def _needed(hold: str, several: Sequence[tuple[Part, int]]) -> tuple[Hashes, NDArray[np.int8], NDArray[np.int32]]:
+    """The files that a holder needs, of those its manifests name; each manifest with whether it is soft."""
+    hashes = np.concatenate([_NO_HASHES, *(part[0] for part, _ in several)])
+    kinds = np.concatenate([np.empty(0, np.int8), *(part[1] + SOFT if soft else part[1] for part, soft in several)])
+    roots = np.concatenate([np.empty(0, np.int32), *(part[2] for part, _ in several)])
+    added = np.concatenate([np.empty(0, bool), *(part[3] for part, _ in several)])
     # The least kind of a file is certain where any of its manifests is.
     places = kept(hold, hashes, added, kinds)
-    return hashes[places], kinds[places], roots[places]
-
-
-def _each(root: Any, count: int) -> NDArray[np.int32]:
-    return root if isinstance(root, np.ndarray) else np.full(count, root, np.int32)
+    return hashes[places], kinds[places].astype(np.int8), roots[places]
 
 
 def _manifest_keys(named: Named) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:

@@ -41,7 +41,7 @@ def kept(hold: str, ids: NDArray[Any], added: NDArray[np.bool_], ranks: NDArray[
     return places
 
 
-def by_holder(of: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+def by_holder(of: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """Each holder, and the places of what is its own."""
     order = np.argsort(of, kind="stable")
     holders, starts = np.unique(of[order], return_index=True)
