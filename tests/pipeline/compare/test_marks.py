@@ -16,11 +16,14 @@ from lakewarden.model.table import Hold
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare import by_join
+from lakewarden.pipeline.compare.by_hash import sum_up
 from lakewarden.pipeline.compare.holders import HOLDERS, Holders, needed
 from lakewarden.pipeline.compare.marks import marks_here
-from lakewarden.pipeline.compare.needs import Named, NamesKept
-from lakewarden.pipeline.read.cache import KEY_ROWS
+from lakewarden.pipeline.compare.needs import Contents, Named, NamesKept
+from lakewarden.pipeline.read.cache import KEY_ROWS, Entries
+from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
+from lakewarden.pipeline.read.places import Places
 from lakewarden.pipeline.read.to_read import ToRead, table_of
 from lakewarden.storage.stores import Stores
 
@@ -108,3 +111,25 @@ def test_a_manifest_that_could_not_be_read_names_nothing() -> None:
     lake = Lake(1)
     names = NamesKept({}, (), {}, ())
     assert {kind % SOFT for _, _, kind, _ in least(marks_here(lake.asked(), names, lake.names()))} == {MANIFEST}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hashes_have_every_file_that_any_holder_needs(seed: int) -> None:
+    """Whoever needs all that is named, beside holders of the same table that count: a rule is never another holder's."""
+    lake = Lake(seed)
+    # A manifest that one holder's lists name twice is one manifest.
+    lake.named = sorted({(holder, number): (holder, number, soft) for holder, number, soft in lake.named}.values())
+    entries = {
+        number: Entries(
+            key_hashes(pa.array([key for key, _ in rows], pa.string())),
+            np.array([added for _, added in rows], bool),
+            np.full(len(rows), DATA, np.int8),
+            "file:///f",
+        )
+        for number, rows in lake.entries.items()
+    }
+    contents = Contents(entries, dict.fromkeys(entries, 0), {}, ())
+    found = sum_up(lake.asked(), contents, Places.of(())).live
+    for mark, hashes in ((c.MARK_LIVE, found.hashes), (c.MARK_RELEASED, found.released)):
+        keys = sorted({key for _, key, _, its in lake.expected() if its == mark})
+        assert set(hashes.tolist()) == set(key_hashes(pa.array(keys, pa.string())).tolist())
