@@ -88,7 +88,12 @@ def holds(stores: Stores, uri: str, digest: str) -> bool:
 
 def sizes_at(stores: Stores, uris: Sequence[str]) -> list[int | None]:
     """How large the object at each address is; None where nothing is. Any other failure is raised."""
-    found: list[int | None] = [None] * len(uris)
+    return [None if stat is None else stat.size for stat in stats_at(stores, uris)]
+
+
+def stats_at(stores: Stores, uris: Sequence[str]) -> list[Stat | None]:
+    """What each address holds; None where nothing is. Any other failure is raised."""
+    found: list[Stat | None] = [None] * len(uris)
     by_store: dict[int, list[int]] = {}
     for place, uri in enumerate(uris):
         by_store.setdefault(id(stores.at(uri)), []).append(place)
@@ -98,7 +103,7 @@ def sizes_at(stores: Stores, uris: Sequence[str]) -> list[int | None]:
         for place, answer in zip(places, answers, strict=True):
             if isinstance(answer, Exception):
                 raise answer
-            found[place] = None if answer is None else answer.size
+            found[place] = answer
     return found
 
 

@@ -59,6 +59,12 @@ def hand_over(site: Site, *select: str) -> tuple[Seen, RunResult]:
     return seen, site.apply(seen)
 
 
+def forget_manifests(site: Site) -> None:
+    """The next plan reads every manifest again."""
+    cache = site.warden._deployment.ledger.cache
+    cache.forget([file.uri for file in cache.files()])
+
+
 def cold_table(seen: Seen, identifier: str = "lake.sales.orders", **properties: str) -> StaticTable:
     """The cold copy, opened by its directory alone."""
     return StaticTable.from_metadata(str(detail_of(seen, identifier)["cold"]).rstrip("/"), properties)

@@ -21,6 +21,7 @@ from lakewarden.model.errors import NotFoundError, RestoreError, StoreUnavailabl
 from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.run import RunStatus
 from lakewarden.model.tiers import HandoffPolicy
+from lakewarden.pipeline.compare import needs
 from lakewarden.storage import copying
 from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, Site, backdate, files_below, rows_at
 from tests.jobs.tier_handoff.aged import (
@@ -29,6 +30,7 @@ from tests.jobs.tier_handoff.aged import (
     cold_site,
     cold_table,
     detail_of,
+    forget_manifests,
     hand_over,
     ids_of,
     inodes,
@@ -469,8 +471,9 @@ def test_many_manifests_are_read_in_spark_with_the_same_plan(site: Site, monkeyp
     age_out(site, table.refresh(), ids[1:3])
     local_path(min(lost)).unlink()
     few = site.plan(HANDOFF)
-    for limit in ("FEW_LISTS", "FEW_ENTRIES"):
-        monkeypatch.setattr(aged_files, limit, 0)
+    for module, limit in ((needs, "FEW_LISTS"), (needs, "FEW_MANIFESTS"), (aged_files, "FEW_ENTRIES")):
+        monkeypatch.setattr(module, limit, 0)
+    forget_manifests(site)
     many = site.plan(HANDOFF)
     assert {row["verdict"] for row in few.rows} == {"live", "pending"}
     assert sorted(few.rows, key=str) == sorted(many.rows, key=str)

@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 
-from lakewarden.jobs.tier_handoff import aged_files
+from lakewarden.jobs.tier_handoff import aged_files, look
 from lakewarden.ledger.cold import ColdFile
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.run import RunStatus
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare import aged as aging
 from lakewarden.pipeline.read.names import KIND_CODES
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, edit, rows_at
 from tests.jobs.tier_handoff.aged import (
@@ -220,7 +219,7 @@ def test_holes_that_the_last_look_still_found_refuse_the_table(site: Site, monke
     age_out(site, table, ids_of(table)[:-1])
     for uri in files[:2]:
         local_path(uri).unlink()
-    monkeypatch.setattr(aging, "MOST_MISSING", 1)
+    monkeypatch.setattr(look, "MOST_LOST", 1)
     monkeypatch.setattr(aged_files, "LOOKS", 2)
     refusal = site.plan(HANDOFF).plan.tables[0].refusal
     assert refusal is not None
@@ -230,12 +229,12 @@ def test_holes_that_the_last_look_still_found_refuse_the_table(site: Site, monke
 
 
 def test_statistics_do_not_use_up_the_names_of_lost_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aging, "MOST_MISSING", 1)
+    monkeypatch.setattr(look, "MOST_LOST", 1)
     rows = [
         {c.TABLE: 0, c.KEY: f"file:///{number}", c.KIND: KIND_CODES[kind]}
         for number, kind in enumerate((Kind.STATISTICS, Kind.STATISTICS, Kind.DATA, Kind.DATA))
     ]
-    assert [fact["text"] for fact in aging._missing(rows)] == ["file:///2"]
+    assert [row[c.KEY] for row in look._lost(rows)] == ["file:///2"]
 
 
 def test_a_ledger_that_was_begun_anew_leaves_no_snapshot_out(site: Site) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +39,9 @@ WRITER_FILES = pa.schema([(c.TABLE, pa.int32())])
 # Files of the plan.
 PARTS = pa.schema([("name", pa.string()), ("sha256", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 
-LISTS: Mapping[str, pa.Schema] = {
+Lists = Mapping[str, pa.Schema]
+
+LISTS: Lists = {
     "counts": COUNTS,
     "missing": MISSING,
     "touches": TOUCHES,
@@ -47,7 +50,14 @@ LISTS: Mapping[str, pa.Schema] = {
     "writer_files": WRITER_FILES,
     "parts": PARTS,
 }
-ANSWER = pa.schema([(name, pa.list_(pa.struct(list(schema)))) for name, schema in LISTS.items()])
+
+
+def answer_schema(lists: Lists) -> pa.Schema:
+    """The shape of one task's row: a column for each list."""
+    return pa.schema([(name, pa.list_(pa.struct(list(schema)))) for name, schema in lists.items()])
+
+
+ANSWER = answer_schema(LISTS)
 
 Parts = Mapping[str, Sequence[pa.Table]]
 
@@ -77,9 +87,7 @@ class Answer:
     @staticmethod
     def of(rows: pa.Table) -> Answer:
         """The answers of all tasks together: ANSWER, one row each."""
-        found = {name: _flat(rows[name], schema) for name, schema in LISTS.items()}
-        found = {name: _summed(name, table) for name, table in found.items()}
-        told = {name: table.to_pylist() for name, table in found.items()}
+        told = added_up(rows, LISTS)
         signs: dict[int, tuple[str, str]] = {}
         for row in told["signs"]:
             signs.setdefault(row[c.ROOT], (row["sign"], row["example"]))
@@ -93,7 +101,7 @@ class Answer:
             signs=signs,
             unknown_metadata=frozenset(row[c.TABLE] for row in told["unknown_metadata"]),
             writer_files=frozenset(row[c.TABLE] for row in told["writer_files"]),
-            parts=tuple(sorted((PartFile(**row) for row in told["parts"]), key=lambda part: part.name)),
+            parts=part_files(told["parts"]),
         )
 
     def knowing(self, refusals: Mapping[int, Refusal], kept: Sequence[KeptFile]) -> Answer:
@@ -101,14 +109,24 @@ class Answer:
         return replace(self, refusals=dict(refusals), kept=tuple(kept))
 
 
-def task_answer(parts: Parts) -> pa.RecordBatch:
-    """One row of ANSWER: what one task counted, each thing once."""
+def task_answer(parts: Parts, lists: Lists = LISTS) -> pa.RecordBatch:
+    """One row of ANSWER, or of an answer of other lists: what one task counted, each thing once."""
     columns = []
-    for name, schema in LISTS.items():
-        table = _summed(name, pa.concat_tables([schema.empty_table(), *parts.get(name, ())]).combine_chunks())
+    for name, schema in lists.items():
+        table = summed(pa.concat_tables([schema.empty_table(), *parts.get(name, ())]).combine_chunks())
         values = pa.StructArray.from_arrays([_array(column) for column in table.columns], fields=list(schema))
         columns.append(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values))
-    return pa.record_batch(columns, schema=ANSWER)
+    return pa.record_batch(columns, schema=answer_schema(lists))
+
+
+def added_up(rows: pa.Table, lists: Lists) -> dict[str, list[dict[str, Any]]]:
+    """What all tasks told, one row each: the rows of each list."""
+    return {name: summed(_flat(rows[name], schema)).to_pylist() for name, schema in lists.items()}
+
+
+def part_files(rows: Sequence[Mapping[str, Any]]) -> tuple[PartFile, ...]:
+    """Files of the plan, from rows of PARTS."""
+    return tuple(sorted((PartFile(**row) for row in rows), key=lambda part: part.name))
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
@@ -122,11 +140,11 @@ def _flat(column: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     return pa.table([values.field(name).cast(schema.field(name).type) for name in schema.names], schema=schema)
 
 
-def _summed(name: str, table: pa.Table) -> pa.Table:
+def summed(table: pa.Table) -> pa.Table:
     """Rows that say the same thing as one row."""
-    if name == "parts" or not table.num_rows:
+    schema = table.schema
+    if schema.equals(PARTS) or not table.num_rows:
         return table
-    schema = LISTS[name]
     sums = [key for key in ("files", "bytes") if key in schema.names]
     least = ["example"] if "example" in schema.names else []
     keys = [key for key in schema.names if key not in (*sums, *least)]

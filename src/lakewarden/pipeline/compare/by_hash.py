@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.model.roots import match_key
-from lakewarden.model.table import Hold
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
@@ -105,9 +104,7 @@ def sum_up(named: Named, contents: Contents, places: Places) -> Summed:
     """What each holder needs, added up over all of them."""
     holders, total = named.holders, _Sum(named.holders)
     same = _alike(holders)
-    # Holders of one table that need whatever their manifests name need it together: the snapshots of a table name mostly
-    # the same manifests, and each of these is added once.
-    owners = np.where(holders.holds == Hold.ALL, same, np.arange(len(same)))[named.opened[c.TABLE].to_numpy()]
+    owners = holders.firsts[named.opened[c.TABLE].to_numpy()]
     soft = named.opened["soft"].to_numpy(zero_copy_only=False).astype(np.int8)
     order = np.lexsort((soft, named.numbers, owners))
     pairs = np.stack([owners[order], named.numbers[order]])

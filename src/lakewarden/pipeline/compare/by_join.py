@@ -6,24 +6,24 @@ does not grow with the number of tables, and nothing that grows with the lake co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakewarden.model.roots import BY_NAME, match_key
+from lakewarden.model.roots import BY_NAME
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.compare.answer import ANSWER
 from lakewarden.pipeline.compare.holders import HOLDER, needed
+from lakewarden.pipeline.compare.marks import certain_marks, manifests_once
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
 from lakewarden.pipeline.read.cache import KEY_ROWS
 from lakewarden.pipeline.read.frames import local, stored, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
-from lakewarden.pipeline.read.to_read import table_of
 from lakewarden.storage.stores import Stores
 
 FEW_ROOTS = 64
@@ -32,10 +32,9 @@ FEW_ROOTS = 64
 def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -> DataFrame:
     """MARKS of every file that a holder needs, by the holder's mark; tables by their numbers."""
     holders = F.broadcast(local(spark, named.holders.rows).withColumnRenamed(c.MARK, "given"))
-    ids = pa.array([names.ids.get(number) for number in named.numbers.tolist()], pa.string())
-    opened = named.opened.select([c.TABLE, "path", "soft"]).rename_columns([HOLDER, "path", "soft"])
-    manifests = local(spark, opened.append_column("kept", ids))
-    entries = manifests.join(stored(spark, names.files, KEY_ROWS, stores), ["kept", "path"])
+    entries = local(spark, manifests_once(named, names)).join(
+        stored(spark, names.files, KEY_ROWS, stores), ["kept", "path"]
+    )
     kind = F.col(c.KIND) + F.when(F.col("soft"), SOFT).otherwise(0)
     counted = entries.groupBy(HOLDER, c.KEY).agg(
         F.min(kind).alias(c.KIND),
@@ -43,19 +42,25 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
         F.sum(F.when(F.col("added"), 0).otherwise(1)).alias("deletes"),
     )
     stays = counted.join(holders, HOLDER).where(needed(F.col("hold"), F.col("adds"), F.col("deletes")))
-    certain = local(spark, _named(named)).withColumnRenamed(c.TABLE, HOLDER).drop(c.MARK).join(holders, HOLDER)
+    certain = local(spark, certain_marks(named)).withColumnRenamed(c.TABLE, HOLDER).drop(c.MARK).join(holders, HOLDER)
     return union([part.withColumn(c.MARK, F.col("given")).select(*c.MARKS.names) for part in (stays, certain)])
 
 
-def _named(named: Named) -> pa.Table:
-    """MARKS of what needs no manifest to be known: what metadata names, the manifests, and files beside them."""
-    rows = named.by_holder.group_by([c.TABLE, "path", c.HOME]).aggregate([("soft", "min")]).to_pylist()
-    manifest = KIND_CODES[Kind.MANIFEST]
-    themselves = [
-        (row[c.TABLE], match_key(row["path"], row[c.HOME]), manifest + SOFT * row["soft_min"], c.MARK_LIVE)
-        for row in rows
-    ]
-    return pa.concat_tables([named.holders.to_read.named, table_of(themselves, c.MARKS)])
+def released(marked: DataFrame, copies: pa.Table, lengths: pa.Table, *, in_doubt: bool) -> DataFrame:
+    """RELEASED (see `released.py`) of MARKS, COPIES and the lengths of manifests."""
+    before = marked.where(F.col(c.MARK) == c.MARK_RELEASED).withColumn(c.KIND, F.col(c.KIND) % SOFT)
+    files = before.groupBy(c.TABLE, c.KEY).agg(F.min(c.KIND).alias(c.KIND))
+    live = marked.where(F.col(c.MARK) == c.MARK_LIVE).select(c.KEY).distinct().withColumn("live", F.lit(True))
+    files = files.join(live, c.KEY, "left").withColumn("live", F.coalesce(F.col("live"), F.lit(in_doubt)))
+    files = files.join(local(marked.sparkSession, copies), [c.TABLE, c.KEY], "left")
+    return files.join(F.broadcast(local(marked.sparkSession, lengths)), c.KEY, "left")
+
+
+def manifests_naming(spark: SparkSession, names: NamesKept, keys: Sequence[str], stores: Stores) -> list[str]:
+    """The addresses of the manifests that name any of these files."""
+    wanted = F.broadcast(local(spark, pa.table({c.KEY: pa.array(keys, pa.string())})))
+    found = stored(spark, names.files, KEY_ROWS, stores).join(wanted, c.KEY, "left_semi").select("path").distinct()
+    return [str(row["path"]) for row in found.collect()]
 
 
 def remembered(spark: SparkSession, uris: Iterable[str], mark: int) -> DataFrame:

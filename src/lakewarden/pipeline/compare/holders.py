@@ -87,6 +87,18 @@ class Holders:
         found: NDArray[np.bool_] = self.rows[c.MARK].to_numpy() == c.MARK_RELEASED
         return found
 
+    @cached_property
+    def firsts(self) -> NDArray[np.int32]:
+        """For each holder that needs all of its manifests, the first such one of its table and mark: the snapshots of a
+        table name mostly the same manifests. Of what others need each counts for itself, how often it is added."""
+        first: dict[tuple[int, int], int] = {}
+        rows = zip(*(self.rows[name].to_pylist() for name in HOLDERS.names), strict=True)
+        found = [
+            first.setdefault((table, mark), holder) if hold == Hold.ALL else holder
+            for holder, table, hold, mark in rows
+        ]
+        return np.array(found, np.int32)
+
     def __bool__(self) -> bool:
         return bool(self.to_read)
 

@@ -10,13 +10,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.kept_file import KeptFile
@@ -33,10 +32,12 @@ from lakewarden.pipeline.read.cache import (
     known_files,
     pack,
 )
-from lakewarden.pipeline.read.frames import dealt, local
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
 from lakewarden.pipeline.read.manifests import FEW_LISTS, NOTE, ReadTask, note_refusal, once, read_lists
 from lakewarden.pipeline.read.places import BY_NAME_ROOT, NO_ROOT, Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Up to so many manifests the driver is done before a Spark stage has begun.
 FEW_MANIFESTS = 64
@@ -56,7 +57,7 @@ READ = pa.schema(
     ]
 )
 
-Spark = Callable[[], SparkSession]
+Spark = Callable[[], "SparkSession"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     if unread.num_rows <= FEW_LISTS:
         fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
     else:
+        from lakewarden.pipeline.read.frames import local
+
         fresh = local(spark(), unread).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS)).toArrow().cast(c.MANIFESTS)
     noted = pc.starts_with(fresh["path"], NOTE)
     notes = fresh.filter(noted)["path"].to_pylist()
@@ -173,13 +176,17 @@ class NamesKept:
     kept: tuple[KeptFile, ...]
 
 
-def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles) -> NamesKept:
-    """Every manifest's names in the cache: nothing of them comes to the driver."""
-    known = known_files(cache, named.keys)
+def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, *, few: int | None = None) -> NamesKept:
+    """Every manifest's names in the cache: nothing of them comes to the driver.
+
+    `few`: up to how many unknown manifests are read without Spark, for whoever has no session and wants no more names
+    than fit here. Without it, FEW_MANIFESTS.
+    """
+    known = known_files(cache, named.keys, whole=few is not None)
     ids = {place: id_of(known[key]) for place, key in enumerate(named.keys) if key in known}
     notes: list[str] = []
     kept: list[KeptFile] = []
-    for row in _read(spark, _unread(named, ids), read, cache, None):
+    for row in _read(spark, _unread(named, ids), read, cache, None, few):
         if row["note"] is not None:
             notes.append(row["note"])
         elif row["kept"] is not None:
@@ -204,11 +211,18 @@ def _spread(places: Places, beginning: str) -> bool:
 
 
 def _read(
-    spark: Spark, rows: pa.Table, read: ReadTask, cache: CacheFiles, places: Places | None
+    spark: Spark,
+    rows: pa.Table,
+    read: ReadTask,
+    cache: CacheFiles,
+    places: Places | None,
+    few: int | None = None,
 ) -> Iterable[Mapping[str, Any]]:
     """READ of these manifests; without places, only where their names are."""
     step = pack(read, cache.writer, READ, None if places is None else partial(_spread, places))
-    if rows.num_rows <= FEW_MANIFESTS:
+    if rows.num_rows <= (FEW_MANIFESTS if few is None else few):
         return [row for batch in step(iter(rows.to_batches())) for row in batch.to_pylist()]
+    from lakewarden.pipeline.read.frames import dealt
+
     found: list[Mapping[str, Any]] = dealt(spark(), rows).mapInArrow(step, c.ddl(READ)).toArrow().to_pylist()
     return found

@@ -239,12 +239,17 @@ def known_entries(
             places = {key: place for place, key in enumerate(_keys(rows)) if key in asked and key not in found}
             mine = rows.take(pa.array(list(places.values()), pa.int64())).to_pylist()
             found |= {key: Entries.of(row) for key, row in zip(places, mine, strict=True)}
-    whole = still_there(stores, {key.path: key.length for key in found})
-    return {key: entries for key, entries in found.items() if key.path in whole}
+    present = still_there(stores, {key.path: key.length for key in found})
+    return {key: entries for key, entries in found.items() if key.path in present}
 
 
-def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[ManifestKey, KeptFile]:
-    """By manifest, the file of KEY_ROWS that has its names, where it is as long as it was when they were proven."""
+def known_files(
+    cache: CacheFiles, wanted: Iterable[ManifestKey], *, whole: bool = False
+) -> dict[ManifestKey, KeptFile]:
+    """By manifest, the file of KEY_ROWS that has its names, where it is as long as it was when they were proven.
+
+    `whole`: and has the same bytes, which only whoever takes few names has the time to see.
+    """
     asked = {key for key in wanted if key.length is not None}
     names = {id_of(file): file for file in cache.of(KEYS)}
     found: dict[ManifestKey, KeptFile] = {}
@@ -253,9 +258,11 @@ def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[Manife
         if beside is None or (there := cache.stores.head(beside.uri)) is None or there.size != beside.bytes:
             continue
         if (rows := read_kept(cache.stores, file)) is not None:
-            found |= {key: beside for key in _keys(rows) if key in asked}
-    whole = still_there(cache.stores, {key.path: key.length for key in found})
-    return {key: file for key, file in found.items() if key.path in whole}
+            mine = {key: beside for key in _keys(rows) if key in asked}
+            if mine and (not whole or read_kept(cache.stores, beside) is not None):
+                found |= mine
+    present = still_there(cache.stores, {key.path: key.length for key in found})
+    return {key: file for key, file in found.items() if key.path in present}
 
 
 def still_there(stores: Stores, lengths: Mapping[str, int | None]) -> frozenset[str]:
