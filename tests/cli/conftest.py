@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.cli import facade
+from lakewarden.cli import worker
 from lakewarden.cli.main import main
 from lakewarden.model.plan import Tally
 from lakewarden.model.run import FailedFile, RunResult, RunStatus
@@ -32,7 +32,7 @@ class Answer:
 @pytest.fixture
 def warden(monkeypatch: pytest.MonkeyPatch) -> FakeWarden:
     fake = FakeWarden()
-    monkeypatch.setattr(facade, "open_facade", lambda config, verbose: fake)
+    monkeypatch.setattr(worker, "open_worker", lambda config, verbose: fake)
     return fake
 
 

@@ -35,7 +35,7 @@ def plan_of(*tables: TablePlan) -> Plan:
 
 @dataclass
 class FakeWarden:
-    """What the facade promises, without a lake."""
+    """What the worker promises, without a lake."""
 
     tables_planned: Sequence[TablePlan] = (table("prod.a.t", orphans=3),)
     result: RunResult = field(

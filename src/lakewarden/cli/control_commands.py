@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakewarden.cli import facade
+from lakewarden.cli import worker
 from lakewarden.cli.options import Config, Operator, Output, OutputForm, Ticket, TriggerName, Verbose, actor_of
 from lakewarden.cli.screen import Screen
 from lakewarden.model.actor import Trigger
@@ -26,7 +26,7 @@ def leases(
     """List the leases, or release one that its holder left behind."""
     if release is not None and not reason:
         raise UsageError("--release needs --reason; no lease was released")
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     screen = Screen()
     if release is not None and reason:
         warden.release_lease(release, reason, actor_of(warden, operator, trigger, ticket))
@@ -53,7 +53,7 @@ def freeze(
     verbose: Verbose = False,
 ) -> int:
     """Stop every worker of this deployment before its next batch."""
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     warden.freeze(actor_of(warden, operator, trigger, ticket), reason)
     _say(
         Screen(),
@@ -73,7 +73,7 @@ def unfreeze(
     verbose: Verbose = False,
 ) -> int:
     """Let the workers go on."""
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     warden.unfreeze(actor_of(warden, operator, trigger, ticket))
     _say(Screen(), output, {"frozen": False}, "Unfrozen: workers may go on.")
     return Exit.DONE

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakewarden.cli import facade
+from lakewarden.cli import worker
 from lakewarden.cli.options import Config, Output, OutputForm, Verbose
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import Exit
@@ -20,7 +20,7 @@ audit = typer.Typer(no_args_is_help=True, help="Who deleted what, and whether th
 
 def tables(config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
     """List the tables of every configured catalog, refused ones with the reason."""
-    found = [dict(table) for table in facade.open_facade(config, verbose).tables()]
+    found = [dict(table) for table in worker.open_worker(config, verbose).tables()]
     screen = Screen()
     if output is Output.JSON:
         screen.document({"tables": found})
@@ -42,7 +42,7 @@ def policy(
     verbose: Verbose = False,
 ) -> int:
     """Show the values in effect for one table, and who set each."""
-    found = facade.open_facade(config, verbose).policies(table)
+    found = worker.open_worker(config, verbose).policies(table)
     shown = {
         job: {key: (redact(value, key), source) for key, (value, source) in values.items()}
         for job, values in found.items()
@@ -73,7 +73,7 @@ def _toml(value: object) -> object:
 
 def doctor(config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
     """Report on the health of the fleet. Reads only."""
-    report = redact(facade.open_facade(config, verbose).doctor())
+    report = redact(worker.open_worker(config, verbose).doctor())
     screen = Screen()
     screen.document(report) if output is Output.JSON else screen.facts(report)
     return Exit.DONE
@@ -83,7 +83,7 @@ def explain(
     file: FileArgument, config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False
 ) -> int:
     """Say why a file is live, kept or an orphan."""
-    answer = facade.open_facade(config, verbose).explain(file)
+    answer = worker.open_worker(config, verbose).explain(file)
     screen = Screen()
     screen.document(answer) if output is Output.JSON else screen.facts(answer)
     return Exit.DONE
@@ -92,7 +92,7 @@ def explain(
 @audit.command()
 def who(file: FileArgument, config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
     """Who deleted this file, when, by which plan and why."""
-    found = [dict(entry) for entry in facade.open_facade(config, verbose).audit_who(file)]
+    found = [dict(entry) for entry in worker.open_worker(config, verbose).audit_who(file)]
     screen = Screen()
     if output is Output.JSON:
         screen.document({"uri": file, "entries": found})
@@ -112,7 +112,7 @@ def verify(
     verbose: Verbose = False,
 ) -> int:
     """Check that nobody changed or cut the journal."""
-    report = facade.open_facade(config, verbose).audit_verify(run_id)
+    report = worker.open_worker(config, verbose).audit_verify(run_id)
     screen = Screen()
     screen.document(report) if output is Output.JSON else screen.facts(report)
     return Exit.DONE if report["ok"] else Exit.FAILED

@@ -5,14 +5,16 @@ from __future__ import annotations
 import getpass
 import os
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakewarden.cli.facade import Warden
 from lakewarden.jobs.registry import JOBS
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.verdict import Brake
+
+if TYPE_CHECKING:
+    from lakewarden.warden import Warden
 
 
 class Output(StrEnum):

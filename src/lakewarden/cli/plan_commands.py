@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakewarden.cli import facade
+from lakewarden.cli import worker
 from lakewarden.cli.options import (
     Config,
     Exclude,
@@ -50,7 +50,7 @@ def plan(
 ) -> int:
     """Look at the lake and write down what JOB would change. Changes nothing."""
     named = job_named(job).name
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     with reporting() as progress:
         result = warden.plan(
             named,
@@ -84,7 +84,7 @@ def show(
     verbose: Verbose = False,
 ) -> int:
     """Show a plan that was made earlier."""
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     result = warden.load_plan(plan_dir)
     rows = list(warden.plan_rows(plan_dir, verdict, limit)) if files or verdict else None
     screen = Screen()
@@ -105,7 +105,7 @@ def diff(
     verbose: Verbose = False,
 ) -> int:
     """Compare what two plans would change."""
-    found = facade.open_facade(config, verbose).diff(plan_a, plan_b)
+    found = worker.open_worker(config, verbose).diff(plan_a, plan_b)
     if output is Output.JSON:
         Screen().document(found.as_json())
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakewarden.cli import facade
+from lakewarden.cli import worker
 from lakewarden.cli.options import (
     Brakes,
     Config,
@@ -52,7 +52,7 @@ def apply(
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not yes and not terminal:
         raise NeedsApprovalError("apply changes tables and nobody is here to ask; nothing was changed")
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     if not yes:
         _ask(warden.load_plan(plan_dir).plan)
     actor = actor_of(warden, operator, trigger, ticket)
@@ -81,7 +81,7 @@ def run(
 ) -> int:
     """Plan JOB and apply it, as the schedule would. Stops after the plan where dry_run is true."""
     named = job_named(job).name
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     actor = actor_of(warden, operator, trigger, ticket)
     with stopping_between_batches() as point, reporting(point) as progress:
         result = warden.run(
@@ -98,7 +98,7 @@ def runs(
     verbose: Verbose = False,
 ) -> int:
     """List the latest runs, or show one."""
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     screen = Screen()
     if run_id is not None:
         detail = warden.run_detail(run_id)
@@ -127,7 +127,7 @@ def restore(
     """Bring back the files that a run put into quarantine, or a snapshot from the cold tier as a new table."""
     if (run_id is None) == (from_cold is None) or (from_cold is None) != (as_table is None):
         raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE; nothing was restored")
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     actor = actor_of(warden, operator, trigger, ticket)
     if run_id is not None:
         return _tell(warden.restore(run_id, actor), output)
@@ -147,7 +147,7 @@ def abandon(
     verbose: Verbose = False,
 ) -> int:
     """Declare that a table is gone for good, so that its metadata no longer holds its root back."""
-    warden = facade.open_facade(config, verbose)
+    warden = worker.open_worker(config, verbose)
     warden.abandon(table_uuid, reason, actor_of(warden, operator, trigger, ticket))
     if output is Output.JSON:
         Screen().document({"abandoned": table_uuid, "reason": reason})
