@@ -7,6 +7,7 @@ does not grow with the number of tables, and nothing that grows with the lake co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,13 +21,16 @@ from lakewarden.pipeline.compare.answer import ANSWER
 from lakewarden.pipeline.compare.holders import HOLDER, needed
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
-from lakewarden.pipeline.read.cache import KEY_ROWS
-from lakewarden.pipeline.read.frames import local, stored, union
+from lakewarden.pipeline.read.cache import KEY_ROWS, read_whole
+from lakewarden.pipeline.read.frames import local, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.pipeline.read.to_read import table_of
 from lakewarden.storage.stores import Stores
 
 FEW_ROOTS = 64
+KEPT_FILES = pa.schema(
+    [("kind", pa.string()), ("uri", pa.string()), ("sha256", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())]
+)
 
 
 def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -> DataFrame:
@@ -35,7 +39,9 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
     ids = pa.array([names.ids.get(number) for number in named.numbers.tolist()], pa.string())
     opened = named.opened.select([c.TABLE, "path", "soft"]).rename_columns([HOLDER, "path", "soft"])
     manifests = local(spark, opened.append_column("kept", ids))
-    entries = manifests.join(stored(spark, names.files, KEY_ROWS, stores), ["kept", "path"])
+    # Never by Spark's own reader, to which a file that was emptied meanwhile is a file of no rows: no entry, nothing needed.
+    rows = local(spark, table_of([astuple(file) for file in names.files], KEPT_FILES))
+    entries = manifests.join(rows.mapInArrow(read_whole(stores), ddl(KEY_ROWS)), ["kept", "path"])
     kind = F.col(c.KIND) + F.when(F.col("soft"), SOFT).otherwise(0)
     counted = entries.groupBy(HOLDER, c.KEY).agg(
         F.min(kind).alias(c.KIND),
@@ -103,7 +109,8 @@ def _by_name(listed: DataFrame, known: DataFrame, homes: Mapping[int, str]) -> D
     """The join where some roots' files are compared by bare name: the listed address stays the key."""
     table = pa.table({c.ROOT: pa.array(list(homes), pa.int32()), c.HOME: pa.array(list(homes.values()), pa.string())})
     listed = listed.join(F.broadcast(local(listed.sparkSession, table)), c.ROOT, "left")
-    name = F.regexp_replace(F.col(c.KEY), "^.*/", "")
+    # No pattern: to Java's a dot is no line separator, and a partition's value may hold one (U+0085, U+2028).
+    name = F.substring_index(F.col(c.KEY), "/", -1)
     listed = listed.withColumn("match", F.coalesce(F.concat(F.col(c.HOME), name), F.col(c.KEY))).drop(c.HOME)
     found = listed.join(known.withColumnRenamed(c.KEY, "match"), "match", "full_outer")
     return found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")

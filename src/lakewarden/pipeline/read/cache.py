@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lakewarden.model.errors import LakewardenError
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.hashing import Hashes, repeated_hashes
@@ -57,6 +58,10 @@ KEY_ROWS = pa.schema(
         ("added", pa.bool_()),
     ]
 )
+
+
+class CacheChangedError(Exception):
+    """A file of the cache changed between two looks at it: another plan let it go, or somebody harmed it."""
 
 
 class ManifestKey(NamedTuple):
@@ -153,11 +158,13 @@ def pack(
             if entries.num_rows:
                 files = [writer.write(ENTRIES, entries, id), writer.write(KEYS, names, id)]
                 rows += [{"kept": json.dumps(asdict(file))} for file in files]
+            end = 0
             for number, row in zip(numbers, entries.to_pylist(), strict=True):
                 told = {"number": number, "id": id}
+                start, end = end, end + len(row["added"])
                 if with_names is not None:
                     spread = row[c.HOME] is None and row["hashes"] and with_names(row["prefix"])
-                    mine = names.filter(pc.equal(names["path"], row["path"]))[c.KEY].to_pylist() if spread else None
+                    mine = names[c.KEY].slice(start, end - start).to_pylist() if spread else None
                     told |= {"names": mine, **{name: row[name] for name in ("prefix", "hashes", "added", "kinds")}}
                 rows.append(told)
             yield from pa.Table.from_pylist(rows, schema=schema).to_batches()
@@ -216,7 +223,7 @@ def read_kept(stores: Stores, file: KeptFile, columns: Sequence[str] | None = No
     """The rows of a file that is exactly the one that was written; None for any other."""
     try:
         data = stores.get(file.uri)
-    except FileNotFoundError:
+    except (OSError, LakewardenError):
         return None
     if len(data) != file.bytes or hashlib.sha256(data).hexdigest() != file.sha256:
         return None
@@ -233,7 +240,7 @@ def known_entries(
         if len(found) == len(asked):
             break
         if (rows := read_kept(stores, file)) is not None:
-            places = {key: place for place, key in enumerate(_keys(rows)) if key in asked and key not in found}
+            places = {key: place for place, key in enumerate(manifest_keys(rows)) if key in asked and key not in found}
             mine = rows.take(pa.array(list(places.values()), pa.int64())).to_pylist()
             found |= {key: Entries.of(row) for key, row in zip(places, mine, strict=True)}
     return found
@@ -246,14 +253,38 @@ def known_files(cache: CacheFiles, wanted: Iterable[ManifestKey]) -> dict[Manife
     found: dict[ManifestKey, KeptFile] = {}
     for file in cache.of(ENTRIES):
         beside = names.get(id_of(file))
-        if beside is None or (there := cache.stores.head(beside.uri)) is None or there.size != beside.bytes:
+        if beside is None or not _as_long(cache.stores, beside):
             continue
         if (rows := read_kept(cache.stores, file)) is not None:
-            found |= {key: beside for key in _keys(rows) if key in asked}
+            found |= {key: beside for key in manifest_keys(rows) if key in asked}
     return found
 
 
-def _keys(rows: pa.Table) -> list[ManifestKey]:
+def _as_long(stores: Stores, file: KeptFile) -> bool:
+    try:
+        there = stores.head(file.uri)
+    except (OSError, LakewardenError):
+        return False
+    return there is not None and there.size == file.bytes
+
+
+def read_whole(stores: Stores) -> Callable[[Batches], Batches]:
+    """Rows of KeptFile in, KEY_ROWS out. Raises CacheChangedError for a file that is not the one that was written: rows
+    that are simply not there would make the files they name look like orphans."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                rows = read_kept(stores, KeptFile(**row))
+                if rows is None:
+                    raise CacheChangedError(f"{row['uri']} is not the file that was written")
+                yield from rows.cast(KEY_ROWS).to_batches()
+
+    return run
+
+
+def manifest_keys(rows: pa.Table) -> list[ManifestKey]:
+    """Of rows of MANIFESTS or ENTRY_ROWS."""
     columns = (rows[name].to_pylist() for name in ("path", "length", c.HOME))
     return [ManifestKey(*key) for key in zip(*columns, strict=True)]
 
