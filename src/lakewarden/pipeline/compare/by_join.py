@@ -112,8 +112,19 @@ def _by_name(listed: DataFrame, known: DataFrame, homes: Mapping[int, str]) -> D
     # No pattern: to Java's a dot is no line separator, and a partition's value may hold one (U+0085, U+2028).
     name = F.substring_index(F.col(c.KEY), "/", -1)
     listed = listed.withColumn("match", F.coalesce(F.concat(F.col(c.HOME), name), F.col(c.KEY))).drop(c.HOME)
-    found = listed.join(known.withColumnRenamed(c.KEY, "match"), "match", "full_outer")
-    return found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")
+    named = F.col(c.KEY).startswith(BY_NAME)
+    found = listed.join(known.where(named).withColumnRenamed(c.KEY, "match"), "match", "full_outer")
+    found = found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")
+    # Then by address, also where files are compared by name: an Iceberg table may need files of a Paimon table.
+    renamed = {name: f"{name} by address" for name in (c.TABLE, "other", c.KIND, c.MARK)}
+    both = found.join(known.where(~named).withColumnsRenamed(renamed), c.KEY, "full_outer")
+    either = {
+        c.TABLE: F.least(c.TABLE, F.col(renamed[c.TABLE])),
+        "other": F.greatest("other", F.col(renamed["other"])),
+        c.KIND: F.least(c.KIND, F.col(renamed[c.KIND])),
+        c.MARK: F.coalesce(c.MARK, F.lit(0)).bitwiseOR(F.coalesce(renamed[c.MARK], F.lit(0))),
+    }
+    return both.withColumns(either).drop(*renamed.values())
 
 
 def _with_memories(joined: DataFrame, memories: DataFrame) -> DataFrame:
