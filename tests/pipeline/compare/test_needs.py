@@ -68,6 +68,7 @@ def test_a_directory_whose_name_has_lines_hides_no_file_that_is_known_by_name(sp
     home, homes = "name:file:///t/", {7: "name:file:///t/"}
     assert match_keys(pa.array([key]), pa.array([7]), homes).to_pylist() == [f"{home}data-1.parquet"]
     listed = local(spark, pa.table({c.ROOT: pa.array([7], pa.int32()), c.KEY: [key]}))
-    known = local(spark, pa.table({c.KEY: [f"{home}data-1.parquet"], c.MARK: [c.MARK_LIVE]}))
+    numbers = {name: pa.array([1], pa.int32()) for name in (c.TABLE, "other", c.KIND, c.MARK)}
+    known = local(spark, pa.table({c.KEY: [f"{home}data-1.parquet"], **numbers}))
     rows = by_join._by_name(listed, known, homes).collect()
     assert [(row[c.ROOT], row[c.KEY], row[c.MARK]) for row in rows] == [(7, key, c.MARK_LIVE)]
