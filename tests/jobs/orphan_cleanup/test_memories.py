@@ -52,6 +52,21 @@ def test_each_table_asks_for_as_many_sightings_as_its_policy_says(site: Site) ->
     assert after.orphans() == {two}, "a plan that has lost its files confirms nothing"
 
 
+def test_tables_that_swap_their_names_do_not_swap_what_they_ask_for(site: Site) -> None:
+    site.sections["orphan_cleanup"] |= {"confirmation_margin_hours": 0, "confirmations": 2}
+    table = site.add("m.lenient")
+    strict = site.add("m.strict")
+    site.policies["lake.m.strict"] = {"orphan_cleanup": {"confirmations": 3}}
+    one, other = (plant(where, "data/{}.parquet")[0] for where in (table, strict))
+    site.old()
+    assert not site.plan(trigger=Trigger.SCHEDULE, clock=TurnedClock(-SOON)).orphans()
+    for old, new in (("m.lenient", "m.away"), ("m.strict", "m.lenient"), ("m.away", "m.strict")):
+        site.catalog.rename_table(old, new)
+    second = site.plan(trigger=Trigger.SCHEDULE)
+    assert (second.orphans(), second.judged("unconfirmed")) == ({other}, {one})
+    assert site.plan(trigger=Trigger.SCHEDULE, clock=TurnedClock(SOON)).orphans() == {one, other}
+
+
 def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_alone(site: Site) -> None:
     site.sections["orphan_cleanup"]["grace_period_hours"] = 24
     table = site.add("m.t")

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from lakewarden.ledger.plans import SavedPlan
 from lakewarden.model.policy import Job, OrphanPolicy
+from lakewarden.model.prefixes import Prefixes
+from lakewarden.model.roots import Claim
 from lakewarden.model.verdict import Verdict
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.copying import sizes_at
@@ -25,11 +27,17 @@ _JUST_BEFORE = timedelta(microseconds=1)
 MOST_CONFIRMED = 500_000
 
 
-def confirmed(deployment: Deployment, policies: Mapping[str, OrphanPolicy], now: datetime) -> pa.Array:
-    """The addresses that as many earlier plans called orphans, or would have but for another sighting, as their table
-    asks for; the most that any table asks for holds for one that is called otherwise now."""
-    times = {name: policy.confirmations - 1 for name, policy in policies.items()}
-    most = max(times.values(), default=0)
+def confirmed(
+    deployment: Deployment, policies: Mapping[str, OrphanPolicy], claims: Iterable[Claim], now: datetime
+) -> pa.Array:
+    """The addresses that as many earlier plans called orphans, or would have but for another sighting, as the table asks
+    for in whose directory they lie; of several tables in one directory the strictest counts."""
+    # By the directory, not by the table's name in those plans: two tables may have swapped their names since.
+    most = max((policy.confirmations for policy in policies.values()), default=1) - 1
+    times: dict[str, int] = {}
+    for claim in claims:
+        times[claim.prefix] = max(policies[claim.identifier].confirmations - 1, times.get(claim.prefix, 0))
+    directories = Prefixes(times)
     ages = []
     for age, files in enumerate(earlier_plans(deployment, policies.values(), now)):
         found = _orphans(deployment, files)
@@ -37,7 +45,8 @@ def confirmed(deployment: Deployment, policies: Mapping[str, OrphanPolicy], now:
     if not ages:
         return pa.array([], pa.string())
     rows = pa.concat_tables(ages)
-    asked = pa.array([times.get(name, most) for name in rows["table"].to_pylist()], pa.int64())
+    owners = map(directories.of, rows["uri"].to_pylist())
+    asked = pa.array([most if owner is None else times[owner] for owner in owners], pa.int64())
     rows = rows.append_column("times", asked)
     rows = rows.filter(pc.less(rows["age"], rows["times"]))
     often = rows.group_by("uri").aggregate([("age", "count_distinct"), ("times", "max")])
@@ -46,13 +55,13 @@ def confirmed(deployment: Deployment, policies: Mapping[str, OrphanPolicy], now:
 
 
 def _orphans(deployment: Deployment, files: Iterable[str]) -> pa.Table:
-    """Address and table of what a plan called an orphan."""
-    schema = pa.schema([("uri", pa.string()), ("table", pa.string())])
+    """The addresses that a plan called orphans."""
+    schema = pa.schema([("uri", pa.string())])
     wanted = pa.array([str(Verdict.ORPHAN), str(Verdict.UNCONFIRMED)])
     parts = [schema.empty_table()]
     for uri in files:
         file = pq.ParquetFile(pa.BufferReader(deployment.stores.get(uri)), page_checksum_verification=True)
-        rows = file.read(columns=["uri", "table", "verdict"], use_threads=False)
+        rows = file.read(columns=["uri", "verdict"], use_threads=False)
         parts.append(rows.filter(pc.is_in(rows["verdict"], wanted)).select(schema.names).cast(schema))
     return pa.concat_tables(parts)
 

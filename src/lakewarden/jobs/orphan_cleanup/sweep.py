@@ -89,7 +89,7 @@ def memory_of(deployment: Deployment, sweep: Sweep) -> Memory:
     return Memory(
         pending=deployment.ledger.pending.iter_uris,
         pending_count=deployment.ledger.pending.count(),
-        seen=confirmed(deployment, sweep.policies, sweep.now) if sweep.scheduled else None,
+        seen=confirmed(deployment, sweep.policies, sweep.fleet.claims, sweep.now) if sweep.scheduled else None,
     )
 
 

@@ -180,9 +180,14 @@ def look_up_and_judge(
 def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.RecordBatch:
     """LISTED in, JOINED out: what a join with the needed files would give, needed rows without their names."""
     hashes = key_hashes(match_keys(listed[c.KEY], listed[c.ROOT], homes))
-    addresses = key_hashes(listed[c.KEY]) if homes and len(live.pending) else hashes
+    addresses = key_hashes(listed[c.KEY]) if homes else hashes
     at, found = _places(live.hashes, hashes)
     _, released = _places(live.released, hashes)
+    if homes:
+        # Whoever knows files by address may need one among those that are compared by name: an Iceberg table to which
+        # files of a Paimon table were added.
+        by_address, also = _places(live.hashes, addresses)
+        at, found = np.where(found, at, by_address), found | also
     _, pending = _places(live.pending, addresses)
     missed = pa.array(~found)
     nothing = pa.scalar(None, pa.int32())

@@ -21,8 +21,8 @@ from lakewarden.pipeline.compare.holders import HOLDER, needed
 from lakewarden.pipeline.compare.marks import certain_marks, manifests_once
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
-from lakewarden.pipeline.read.cache import KEY_ROWS
-from lakewarden.pipeline.read.frames import local, stored, union
+from lakewarden.pipeline.read.cache import KEY_ROWS, kept_table, read_whole
+from lakewarden.pipeline.read.frames import local, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.storage.stores import Stores
 
@@ -32,9 +32,7 @@ FEW_ROOTS = 64
 def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -> DataFrame:
     """MARKS of every file that a holder needs, by the holder's mark; tables by their numbers."""
     holders = F.broadcast(local(spark, named.holders.rows).withColumnRenamed(c.MARK, "given"))
-    entries = local(spark, manifests_once(named, names)).join(
-        stored(spark, names.files, KEY_ROWS, stores), ["kept", "path"]
-    )
+    entries = local(spark, manifests_once(named, names)).join(_names(spark, names, stores), ["kept", "path"])
     kind = F.col(c.KIND) + F.when(F.col("soft"), SOFT).otherwise(0)
     counted = entries.groupBy(HOLDER, c.KEY).agg(
         F.min(kind).alias(c.KIND),
@@ -44,6 +42,12 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
     stays = counted.join(holders, HOLDER).where(needed(F.col("hold"), F.col("adds"), F.col("deletes")))
     certain = local(spark, certain_marks(named)).withColumnRenamed(c.TABLE, HOLDER).drop(c.MARK).join(holders, HOLDER)
     return union([part.withColumn(c.MARK, F.col("given")).select(*c.MARKS.names) for part in (stays, certain)])
+
+
+def _names(spark: SparkSession, names: NamesKept, stores: Stores) -> DataFrame:
+    """KEY_ROWS of the cache. Never by Spark's own reader, to which a file that was emptied meanwhile is a file of no rows:
+    no entry, nothing needed."""
+    return local(spark, kept_table(names.files)).mapInArrow(read_whole(stores), ddl(KEY_ROWS))
 
 
 def released(marked: DataFrame, copies: pa.Table, lengths: pa.Table, *, in_doubt: bool) -> DataFrame:
@@ -59,7 +63,7 @@ def released(marked: DataFrame, copies: pa.Table, lengths: pa.Table, *, in_doubt
 def manifests_naming(spark: SparkSession, names: NamesKept, keys: Sequence[str], stores: Stores) -> list[str]:
     """The addresses of the manifests that name any of these files."""
     wanted = F.broadcast(local(spark, pa.table({c.KEY: pa.array(keys, pa.string())})))
-    found = stored(spark, names.files, KEY_ROWS, stores).join(wanted, c.KEY, "left_semi").select("path").distinct()
+    found = _names(spark, names, stores).join(wanted, c.KEY, "left_semi").select("path").distinct()
     return [str(row["path"]) for row in found.collect()]
 
 
@@ -108,10 +112,22 @@ def _by_name(listed: DataFrame, known: DataFrame, homes: Mapping[int, str]) -> D
     """The join where some roots' files are compared by bare name: the listed address stays the key."""
     table = pa.table({c.ROOT: pa.array(list(homes), pa.int32()), c.HOME: pa.array(list(homes.values()), pa.string())})
     listed = listed.join(F.broadcast(local(listed.sparkSession, table)), c.ROOT, "left")
-    name = F.regexp_replace(F.col(c.KEY), "^.*/", "")
+    # No pattern: to Java's a dot is no line separator, and a partition's value may hold one (U+0085, U+2028).
+    name = F.substring_index(F.col(c.KEY), "/", -1)
     listed = listed.withColumn("match", F.coalesce(F.concat(F.col(c.HOME), name), F.col(c.KEY))).drop(c.HOME)
-    found = listed.join(known.withColumnRenamed(c.KEY, "match"), "match", "full_outer")
-    return found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")
+    named = F.col(c.KEY).startswith(BY_NAME)
+    found = listed.join(known.where(named).withColumnRenamed(c.KEY, "match"), "match", "full_outer")
+    found = found.withColumn(c.KEY, F.coalesce(F.col(c.KEY), F.col("match"))).drop("match")
+    # Then by address, also where files are compared by name: an Iceberg table may need files of a Paimon table.
+    renamed = {name: f"{name} by address" for name in (c.TABLE, "other", c.KIND, c.MARK)}
+    both = found.join(known.where(~named).withColumnsRenamed(renamed), c.KEY, "full_outer")
+    either = {
+        c.TABLE: F.least(c.TABLE, F.col(renamed[c.TABLE])),
+        "other": F.greatest("other", F.col(renamed["other"])),
+        c.KIND: F.least(c.KIND, F.col(renamed[c.KIND])),
+        c.MARK: F.coalesce(c.MARK, F.lit(0)).bitwiseOR(F.coalesce(renamed[c.MARK], F.lit(0))),
+    }
+    return both.withColumns(either).drop(*renamed.values())
 
 
 def _with_memories(joined: DataFrame, memories: DataFrame) -> DataFrame:

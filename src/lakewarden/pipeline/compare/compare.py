@@ -27,7 +27,7 @@ from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.needs import Named, Spark, keep_names, name_manifests, open_manifests
 from lakewarden.pipeline.compare.plan_files import JudgeTask
 from lakewarden.pipeline.compare.verdicts import NOT_ORDINARY
-from lakewarden.pipeline.read.cache import CacheFiles
+from lakewarden.pipeline.read.cache import CacheChangedError, CacheFiles
 from lakewarden.pipeline.read.frames import local, stored, union
 from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.inventory import inventories_table, read_inventory, read_parquet
@@ -81,8 +81,9 @@ def compare(
         if not missing:
             return answer
         # Something needed was not listed, and only the join can name it. The cache has everything by now.
-        return replace(_by_join(named, candidates, rules, asked, remembered, answer.kept), discarded=answer.parts)
-    return _by_join(named, candidates, rules, asked, remembered)
+        joined = _by_join_whatever_the_cache_does(named, candidates, rules, asked, remembered, answer.kept)
+        return replace(joined, discarded=answer.parts)
+    return _by_join_whatever_the_cache_does(named, candidates, rules, asked, remembered)
 
 
 def _by_hash(
@@ -159,6 +160,24 @@ def _missing(rules: JudgeTask, live: Live, found: Answer) -> int:
     )
     listed = files[expected(tables.astype(np.int32), kinds.astype(np.int8))].sum() if len(files) else 0
     return int(expected(live.tables, live.kinds).sum() - listed)
+
+
+def _by_join_whatever_the_cache_does(
+    named: Named,
+    candidates: Candidates,
+    rules: JudgeTask,
+    asked: Comparison,
+    memory: Memory,
+    kept: Sequence[KeptFile] = (),
+) -> Answer:
+    """The answer by the join; where a file of the cache changed since it was looked at, once more without the cache."""
+    try:
+        return _by_join(named, candidates, rules, asked, memory, kept)
+    except Exception as error:
+        # A task's error comes back as Spark's, with the task's own in its text.
+        if CacheChangedError.__name__ not in str(error):
+            raise
+    return _by_join(named, candidates, rules, replace(asked, cache=CacheFiles(asked.cache.writer)), memory)
 
 
 def _by_join(

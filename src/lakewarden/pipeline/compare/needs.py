@@ -30,6 +30,7 @@ from lakewarden.pipeline.read.cache import (
     id_of,
     known_entries,
     known_files,
+    manifest_keys,
     pack,
 )
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
@@ -64,7 +65,8 @@ Spark = Callable[[], "SparkSession"]
 class Named:
     """The manifests of all holders: MANIFESTS by holder, with those that are opened also once each.
 
-    `numbers` has the place in `once` of each row of `opened`. `refusals` are by table.
+    A manifest is what one ManifestKey says: of one address with two lengths, each is proven by itself, or is not. `numbers`
+    has the place in `once` of each row of `opened`. `refusals` are by table.
     """
 
     holders: Holders
@@ -78,8 +80,7 @@ class Named:
     @cached_property
     def keys(self) -> list[ManifestKey]:
         """Of each manifest of `once`."""
-        columns = (self.once[name].to_pylist() for name in ("path", "length", c.HOME))
-        return [ManifestKey(*key) for key in zip(*columns, strict=True)]
+        return manifest_keys(self.once)
 
     @property
     def entries(self) -> int:
@@ -100,8 +101,10 @@ class Named:
 def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheFiles) -> Named:
     """Read the lists of the holders."""
     lists = holders.to_read.lists
-    known = remembered_lists(lists, cache)
-    unread = lists.filter(pc.invert(pc.is_in(lists[c.TABLE], pa.array(sorted(known), pa.int32()))))
+    # A soft list may be gone, and may be back the next time: what such a list names is never remembered.
+    certain = pc.invert(lists["soft"])
+    known = remembered_lists(lists.filter(certain), cache)
+    unread = lists.filter(pc.invert(pc.and_(certain, pc.is_in(lists[c.TABLE], pa.array(sorted(known), pa.int32())))))
     if unread.num_rows <= FEW_LISTS:
         fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
     else:
@@ -112,15 +115,27 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     notes = fresh.filter(noted)["path"].to_pylist()
     damaged = {int(json.loads(note.removeprefix(NOTE))["table"]): note_refusal(note) for note in reversed(notes)}
     fresh = fresh.filter(pc.invert(noted))
-    kept = remember_lists(unread, fresh, damaged, cache)
+    kept = remember_lists(
+        unread.filter(pc.invert(unread["soft"])), fresh.filter(pc.invert(fresh["soft"])), {*damaged, *known}, cache
+    )
     found = once(pa.concat_tables([fresh, holders.to_read.manifests, *known.values()]))
     # A manifest that any holder must have is certain, whatever another holder says of it.
     opened = found.filter(pc.not_equal(found["content"], c.CONTENT_SIDECAR)).sort_by("soft")
-    paths = pc.unique(opened["path"])
-    numbers = pc.index_in(opened["path"], paths).to_numpy()
-    _, firsts = np.unique(numbers, return_index=True)
+    numbers, firsts = _each_once(opened)
     refusals = {int(holders.tables[holder]): why for holder, why in damaged.items()}
     return Named(holders, found, opened, numbers, opened.take(pa.array(firsts)), refusals, kept)
+
+
+def _each_once(manifests: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each row's number among the different manifests (by ManifestKey), and each one's first row."""
+    codes = np.zeros(manifests.num_rows, np.int64)
+    for name in ManifestKey._fields:
+        column = pc.dictionary_encode(manifests[name].combine_chunks(), null_encoding="encode")
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        # Of the codes so far, and of this column's: each pair gets a code of its own.
+        _, codes = np.unique(codes * (len(column.dictionary) + 1) + column.indices.to_numpy(), return_inverse=True)
+    _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    return numbers, firsts
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,7 @@ class NamesKept:
     """Where the names of each manifest of `Named.once` are: files of KEY_ROWS, and each manifest's file by id."""
 
     ids: Mapping[int, str]
-    files: tuple[str, ...]
+    files: tuple[KeptFile, ...]
     refusals: Mapping[int, Refusal]
     kept: tuple[KeptFile, ...]
 
@@ -193,8 +208,8 @@ def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, *,
             kept.append(KeptFile(**json.loads(row["kept"])))
         else:
             ids[row["number"]] = row["id"]
-    files = {file.uri for file in (*known.values(), *kept) if file.kind == KEYS}
-    return NamesKept(ids, tuple(sorted(files)), named.refused(notes), tuple(kept))
+    files = {file.uri: file for file in (*known.values(), *kept) if file.kind == KEYS}
+    return NamesKept(ids, tuple(files.values()), named.refused(notes), tuple(kept))
 
 
 def _unread(named: Named, known: Mapping[int, Any]) -> pa.Table:

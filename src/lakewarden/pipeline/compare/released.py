@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.marks import manifest_lengths, marks_here
 from lakewarden.pipeline.compare.needs import Named, NamesKept
-from lakewarden.pipeline.read.cache import KEY_ROWS
-from lakewarden.pipeline.read.inventory import read_parquet
+from lakewarden.pipeline.read.cache import KEY_ROWS, kept_table, read_whole
 from lakewarden.pipeline.read.names import SOFT
 from lakewarden.storage.stores import Stores
 
@@ -68,8 +67,7 @@ class InSpark:
 class Here:
     def __init__(self, named: Named, names: NamesKept, stores: Stores) -> None:
         self._named, self._names = named, names
-        files = pa.table({"uri": pa.array(names.files, pa.string())})
-        rows = read_parquet(stores, KEY_ROWS)(files.to_batches())
+        rows = read_whole(stores)(kept_table(names.files).to_batches())
         # A file of the cache has the names of other tables' manifests too.
         mine = (batch.filter(pc.is_in(batch["path"], named.once["path"].combine_chunks())) for batch in rows)
         self._rows = pa.Table.from_batches(mine, schema=KEY_ROWS)

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.kept_file import KeptFile
-from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.hashing import Hashes, repeated_hashes
 from lakewarden.pipeline.read.manifests import ReadTask, read_entries
@@ -60,6 +59,16 @@ KEY_ROWS = pa.schema(
         ("added", pa.bool_()),
     ]
 )
+
+
+# One row per file of the cache.
+KEPT_FILES = pa.schema(
+    [("kind", pa.string()), ("uri", pa.string()), ("sha256", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())]
+)
+
+
+class CacheChangedError(Exception):
+    """A file of the cache changed between two looks at it: another plan let it go, or somebody harmed it."""
 
 
 class ManifestKey(NamedTuple):
@@ -156,11 +165,13 @@ def pack(
             if entries.num_rows:
                 files = [writer.write(ENTRIES, entries, id), writer.write(KEYS, names, id)]
                 rows += [{"kept": json.dumps(asdict(file))} for file in files]
+            end = 0
             for number, row in zip(numbers, entries.to_pylist(), strict=True):
                 told = {"number": number, "id": id}
+                start, end = end, end + len(row["added"])
                 if with_names is not None:
                     spread = row[c.HOME] is None and row["hashes"] and with_names(row["prefix"])
-                    mine = names.filter(pc.equal(names["path"], row["path"]))[c.KEY].to_pylist() if spread else None
+                    mine = names[c.KEY].slice(start, end - start).to_pylist() if spread else None
                     told |= {"names": mine, **{name: row[name] for name in ("prefix", "hashes", "added", "kinds")}}
                 rows.append(told)
             yield from pa.Table.from_pylist(rows, schema=schema).to_batches()
@@ -219,7 +230,7 @@ def read_kept(stores: Stores, file: KeptFile, columns: Sequence[str] | None = No
     """The rows of a file that is exactly the one that was written; None for any other."""
     try:
         data = stores.get(file.uri)
-    except FileNotFoundError:
+    except (OSError, LakewardenError):
         return None
     if len(data) != file.bytes or hashlib.sha256(data).hexdigest() != file.sha256:
         return None
@@ -236,11 +247,11 @@ def known_entries(
         if len(found) == len(asked):
             break
         if (rows := read_kept(stores, file)) is not None:
-            places = {key: place for place, key in enumerate(_keys(rows)) if key in asked and key not in found}
+            places = {key: place for place, key in enumerate(manifest_keys(rows)) if key in asked and key not in found}
             mine = rows.take(pa.array(list(places.values()), pa.int64())).to_pylist()
             found |= {key: Entries.of(row) for key, row in zip(places, mine, strict=True)}
-    present = still_there(stores, {key.path: key.length for key in found})
-    return {key: entries for key, entries in found.items() if key.path in present}
+    present = still_there(stores, found)
+    return {key: entries for key, entries in found.items() if key in present}
 
 
 def known_files(
@@ -255,35 +266,60 @@ def known_files(
     found: dict[ManifestKey, KeptFile] = {}
     for file in cache.of(ENTRIES):
         beside = names.get(id_of(file))
-        if beside is None or (there := cache.stores.head(beside.uri)) is None or there.size != beside.bytes:
+        if beside is None or not _as_long(cache.stores, beside):
             continue
         if (rows := read_kept(cache.stores, file)) is not None:
-            mine = {key: beside for key in _keys(rows) if key in asked}
+            mine = {key: beside for key in manifest_keys(rows) if key in asked}
             if mine and (not whole or read_kept(cache.stores, beside) is not None):
                 found |= mine
-    present = still_there(cache.stores, {key.path: key.length for key in found})
-    return {key: file for key, file in found.items() if key.path in present}
+    present = still_there(cache.stores, found)
+    return {key: file for key, file in found.items() if key in present}
 
 
-def still_there(stores: Stores, lengths: Mapping[str, int | None]) -> frozenset[str]:
-    """Those of these files that are where they were, as long as they were where that is known.
+def still_there(stores: Stores, keys: Iterable[ManifestKey]) -> frozenset[ManifestKey]:
+    """Those of these manifests that are where they were, as long as they were.
 
     The cache knows what a manifest said. That the manifest is lost or cut by now is for its table to be refused for, so
     such a manifest is read, and not found whole.
     """
-    paths = [canonical(path) for path in lengths]
+    asked = list(keys)
     try:
-        sizes = sizes_at(stores, paths)
+        sizes = sizes_at(stores, [key.path for key in asked])
     except LakewardenError:
         return frozenset()  # every one of them is opened, and what cannot be refuses its own table
-    return frozenset(
-        path
-        for (path, length), size in zip(lengths.items(), sizes, strict=True)
-        if size is not None and length in (None, size)
-    )
+    return frozenset(key for key, size in zip(asked, sizes, strict=True) if size == key.length)
 
 
-def _keys(rows: pa.Table) -> list[ManifestKey]:
+def _as_long(stores: Stores, file: KeptFile) -> bool:
+    try:
+        there = stores.head(file.uri)
+    except (OSError, LakewardenError):
+        return False
+    return there is not None and there.size == file.bytes
+
+
+def kept_table(files: Iterable[KeptFile]) -> pa.Table:
+    """KEPT_FILES, as `read_whole` takes them."""
+    return pa.Table.from_pylist([asdict(file) for file in files], schema=KEPT_FILES)
+
+
+def read_whole(stores: Stores) -> Callable[[Batches], Batches]:
+    """Rows of KeptFile in, KEY_ROWS out. Raises CacheChangedError for a file that is not the one that was written: rows
+    that are simply not there would make the files they name look like orphans."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for row in batch.to_pylist():
+                rows = read_kept(stores, KeptFile(**row))
+                if rows is None:
+                    raise CacheChangedError(f"{row['uri']} is not the file that was written")
+                yield from rows.cast(KEY_ROWS).to_batches()
+
+    return run
+
+
+def manifest_keys(rows: pa.Table) -> list[ManifestKey]:
+    """Of rows of MANIFESTS or ENTRY_ROWS."""
     columns = (rows[name].to_pylist() for name in ("path", "length", c.HOME))
     return [ManifestKey(*key) for key in zip(*columns, strict=True)]
 

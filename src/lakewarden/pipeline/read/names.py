@@ -93,5 +93,5 @@ def match_keys(keys: pa.Array, roots: pa.Array, homes: Mapping[int, str]) -> pa.
 
 
 def file_names(keys: pa.Array) -> pa.Array:
-    """The part after the last slash."""
-    return pc.replace_substring_regex(keys, r"^.*/", "")
+    """The part after the last slash, whatever lines the directories' names have."""
+    return pc.replace_substring_regex(keys, r"(?s)^.*/", "")

@@ -91,7 +91,10 @@ class Revalidation:
         if not self.needed:
             return False
         prefix = self._prefix(uri)
-        return match_key(uri, (self.roots[prefix].home or None) if prefix else None) in self.needed
+        # By address too: a table of another format may need a file that its own table knows by name.
+        return (
+            uri in self.needed or match_key(uri, (self.roots[prefix].home or None) if prefix else None) in self.needed
+        )
 
     def _prefix(self, uri: str) -> str | None:
         """The root of the plan in which a file lies."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from lakewarden.model.errors import LakewardenError
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline.read.cache import CacheFiles, CacheWriter
 from lakewarden.steps.deployment import Deployment
@@ -25,5 +27,7 @@ def remember(deployment: Deployment, kept: Iterable[KeptFile]) -> None:
         surplus = deployment.ledger.cache.files()[MOST_FILES:]
         deployment.ledger.cache.forget([file.uri for file in surplus])
         for file in surplus:
-            # Emptied, not deleted: only one door removes files, and this is not a table's.
-            deployment.stores.put(file.uri, b"")
+            # Emptied, not deleted: only one door removes files, and this is not a table's. Where it cannot be emptied, it
+            # only takes up space.
+            with suppress(OSError, LakewardenError):
+                deployment.stores.put(file.uri, b"")
