@@ -118,8 +118,8 @@ def test_files_that_are_harmed_in_the_middle_of_a_plan(
     looked = needs.known_files, needs.known_entries
 
     def harmed(found: Callable[..., Any]) -> Callable[..., Any]:
-        def look(*how: Any) -> Any:
-            answer = found(*how)
+        def look(*how: Any, **more: Any) -> Any:
+            answer = found(*how, **more)
             for path in old:
                 if path.is_file() and path.stat().st_size:
                     harm(path)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.model.table import Hold
@@ -20,7 +19,7 @@ from lakewarden.pipeline.compare.by_hash import sum_up
 from lakewarden.pipeline.compare.holders import HOLDERS, Holders, needed
 from lakewarden.pipeline.compare.marks import marks_here
 from lakewarden.pipeline.compare.needs import Contents, Named, NamesKept
-from lakewarden.pipeline.read.cache import KEY_ROWS, Entries
+from lakewarden.pipeline.read.cache import KEY_ROWS, KEYS, CacheWriter, Entries
 from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.pipeline.read.places import Places
@@ -102,8 +101,8 @@ def test_the_holders_of_a_table_need_together_what_each_of_them_needs(seed: int)
 def test_spark_marks_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(3):
         lake = Lake(seed)
-        pq.write_table(lake.names(), tmp_path / f"{seed}.parquet")
-        names = NamesKept(dict.fromkeys(range(MANIFESTS), "one"), (f"file://{tmp_path}/{seed}.parquet",), {}, ())
+        file = CacheWriter(Stores(), f"file://{tmp_path}/").write(KEYS, lake.names())
+        names = NamesKept(dict.fromkeys(range(MANIFESTS), "one"), (file,), {}, ())
         assert least(by_join.marks(spark, lake.asked(), names, Stores()).toArrow()) == lake.expected()
 
 
