@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Up to so many manifests the driver is done before a Spark stage has begun.
 FEW_MANIFESTS = 64
+# More bytes than these are worth both cores.
+FEW_BYTES = 2 << 20
 
 # One row per manifest that was proven whole, per note, and per file that a task left in the cache.
 READ = pa.schema(
@@ -235,7 +237,8 @@ def _read(
 ) -> Iterable[Mapping[str, Any]]:
     """READ of these manifests; without places, only where their names are."""
     step = pack(read, cache.writer, READ, None if places is None else partial(_spread, places))
-    if rows.num_rows <= (FEW_MANIFESTS if few is None else few):
+    small = (pc.sum(rows["length"]).as_py() or 0) <= FEW_BYTES
+    if rows.num_rows <= few if few is not None else rows.num_rows <= FEW_MANIFESTS and small:
         return [row for batch in step(iter(rows.to_batches())) for row in batch.to_pylist()]
     from lakewarden.pipeline.read.frames import dealt
 
