@@ -123,12 +123,12 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     found = once(pa.concat_tables([fresh, holders.to_read.manifests, *known.values()]))
     # A manifest that any holder must have is certain, whatever another holder says of it.
     opened = found.filter(pc.not_equal(found["content"], c.CONTENT_SIDECAR)).sort_by("soft")
-    numbers, firsts = _each_once(opened)
+    numbers, firsts = each_once(opened)
     refusals = {int(holders.tables[holder]): why for holder, why in damaged.items()}
     return Named(holders, found, opened, numbers, opened.take(pa.array(firsts)), refusals, kept)
 
 
-def _each_once(manifests: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def each_once(manifests: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each row's number among the different manifests (by ManifestKey), and each one's first row."""
     codes = np.zeros(manifests.num_rows, np.int64)
     for name in ManifestKey._fields:

@@ -13,6 +13,7 @@ from lakewarden.model.roots import match_key
 from lakewarden.model.table import TableState
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
+from lakewarden.pipeline.compare.needs import each_once
 from lakewarden.pipeline.read.manifests import NOTE, ReadTask, once, read_entries, read_lists
 
 
@@ -32,9 +33,7 @@ def needs_of(state: TableState, homes: Mapping[str, str], read: ReadTask) -> Nee
     notes = lists.filter(noted)["path"].to_pylist()
     named = once(pa.concat_tables([lists.filter(pc.invert(noted)), holders.to_read.manifests]))
     opened = named.filter(pc.not_equal(named["content"], c.CONTENT_SIDECAR)).sort_by("soft")
-    paths = pc.unique(opened["path"])
-    numbers = pc.index_in(opened["path"], paths).to_numpy()
-    _, firsts = np.unique(numbers, return_index=True)
+    numbers, firsts = each_once(opened)
     first = opened.take(pa.array(firsts))
     first = first.set_column(0, c.TABLE, pa.array(np.arange(len(firsts)), pa.int32())).select(c.MANIFESTS.names)
     marks = [c.MARKS.empty_table()]

@@ -26,7 +26,7 @@ from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.avro.decode import decode_files, warm_up
-from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column
+from lakewarden.pipeline.read.names import KIND_CODES, canonical_column
 from lakewarden.storage.stores import Stores
 
 # Up to so many lists the driver is done before a Spark stage has begun.
@@ -74,8 +74,8 @@ def once(manifests: pa.Table) -> pa.Table:
     return found.select(c.MANIFESTS.names).cast(c.MANIFESTS)
 
 
-def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Batches], Batches]:
-    """MANIFESTS in, MARKS out: each manifest and every live file it names; their kinds are SOFT ones if asked."""
+def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
+    """MANIFESTS in, MARKS out: each manifest and every live file it names."""
 
     def run(batches: Batches) -> Batches:
         for rows in _chunks(batches, lambda row: row["length"] or 0):
@@ -88,8 +88,6 @@ def read_manifests(task: ReadTask, *, soft_kinds: bool = False) -> Callable[[Bat
                 live, errors = _named_by(task, rows, reader)
                 marks += [*live, _manifests_themselves(rows, errors)]
                 notes += _notes(rows, errors, "path")
-                if soft_kinds:
-                    marks[1:] = [_softened(rows, table) for table in marks[1:]]
             yield from _together([*(table.select(c.MARKS.names) for table in marks), _noted_marks(notes)])
 
     return run
@@ -301,13 +299,6 @@ def _marked(
             "owner": pa.array(owner),
         }
     )
-
-
-def _softened(rows: list[Row], marks: pa.Table) -> pa.Table:
-    """What soft manifests name may be gone, and so may they."""
-    soft = pc.multiply(_take(rows, "soft", pa.bool_(), marks["owner"].to_numpy()).cast(pa.int32()), SOFT)
-    kinds = pc.add(marks[c.KIND].combine_chunks(), soft.cast(pa.int32()))
-    return marks.set_column(marks.schema.get_field_index(c.KIND), c.KIND, kinds)
 
 
 def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Table], errors: Errors) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewarden.model.roots import match_key
 from lakewarden.model.table import TableState
@@ -50,18 +49,6 @@ class ToRead:
                 if not file.uri.endswith(HINT)
             ]
         return ToRead(table_of(lists, c.LISTS), table_of(manifests, c.MANIFESTS), table_of(named, c.MARKS))
-
-    def without(self, tables: Collection[int]) -> ToRead:
-        """What is still to be read when these tables' reach is known already."""
-        known = pa.array(sorted(tables), pa.int32())
-        return ToRead(
-            self.lists.filter(pc.invert(pc.is_in(self.lists[c.TABLE], known))),
-            self.manifests.filter(pc.invert(pc.is_in(self.manifests[c.TABLE], known))),
-            self.named,
-        )
-
-    def plus(self, lists: pa.Table, named: pa.Table) -> ToRead:
-        return ToRead(pa.concat_tables([self.lists, lists]), self.manifests, pa.concat_tables([self.named, named]))
 
     def __bool__(self) -> bool:
         return bool(self.lists.num_rows or self.manifests.num_rows or self.named.num_rows)
