@@ -77,12 +77,14 @@ class Warden:
         progress: Progress | None = None,
     ) -> PlanResult:
         """Decide, and write it down. Changes nothing."""
+        from lakewarden.steps.observe.state_age import check_not_restored
         from lakewarden.steps.plan.document import Request
         from lakewarden.steps.plan.files import plan_directory
 
         spec = job_named(job)
         self._check_floors(spec, unsafe_short_grace)
         deployment = self._deployment
+        check_not_restored(deployment)
         stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{spec.name}-{deployment.new_id()}"
         directory = plan_directory(out) if out else f"{deployment.state}plans/{stamp}/"
         request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
@@ -104,14 +106,19 @@ class Warden:
         actor: Actor | None = None,
         override_brakes: Sequence[str] = (),
         progress: Progress | None = None,
+        wait: float | None = None,
     ) -> RunResult:
-        """Do what a plan says, once, and only ever less than it says."""
+        """Do what a plan says, once, and only ever less than it says.
+
+        `wait`: seconds to wait for a lease that is held. Unless given, a holder that is at work is reported as soon as
+        it is seen to be, and a silent one is succeeded when its lease has run out.
+        """
         from lakewarden.steps.apply import apply as applying
 
         result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
         runner = job_named(result.plan.job).runner
         return applying.apply(
-            self._deployment, result, actor or self.actor(), override_brakes, progress or _quiet, runner
+            self._deployment.waiting(wait), result, actor or self.actor(), override_brakes, progress or _quiet, runner
         )
 
     def run(
@@ -122,6 +129,7 @@ class Warden:
         exclude: Sequence[str] = (),
         actor: Actor | None = None,
         progress: Progress | None = None,
+        wait: float | None = None,
     ) -> RunResult:
         """Plan and, unless `dry_run` says otherwise, apply."""
         result = self.plan(job, select=select, exclude=exclude, actor=actor, progress=progress)
@@ -135,7 +143,7 @@ class Warden:
         if dry == [table.identifier for table in result.plan.tables] or refused or not any(changes.values()):
             status = RunStatus.REFUSED if refused else RunStatus.PLANNED if any(changes.values()) else RunStatus.DONE
             return self._planned(result, status, actor or self.actor())
-        return self.apply(result, actor=actor, progress=progress)
+        return self.apply(result, actor=actor, progress=progress, wait=wait)
 
     def _planned(self, result: PlanResult, status: RunStatus, actor: Actor) -> RunResult:
         """A run that ended with its plan, recorded like any other."""
@@ -201,18 +209,23 @@ class Warden:
 
         return as_shown(run, self._deployment.leases, self._deployment.clock.now())
 
-    def restore(self, run_id: str, actor: Actor | None = None) -> RunResult:
+    def restore(self, run_id: str, actor: Actor | None = None, wait: float | None = None) -> RunResult:
         from lakewarden.steps.apply.restore import restore_run
 
-        return restore_run(self._deployment, run_id, actor or self.actor())
+        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor())
 
     def restore_cold(
-        self, snapshot: str, table: str, actor: Actor | None = None, progress: Progress | None = None
+        self,
+        snapshot: str,
+        table: str,
+        actor: Actor | None = None,
+        progress: Progress | None = None,
+        wait: float | None = None,
     ) -> RunResult:
         """Bring a snapshot back from the cold tier, as a new table `catalog.namespace.name`."""
         from lakewarden.jobs.tier_handoff.restore import restore_cold
 
-        return restore_cold(self._deployment, snapshot, table, actor or self.actor(), progress or _quiet)
+        return restore_cold(self._deployment.waiting(wait), snapshot, table, actor or self.actor(), progress or _quiet)
 
     def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> None:
         """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""

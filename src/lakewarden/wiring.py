@@ -59,7 +59,7 @@ class Wiring:
             formats=self._formats(),
             stores=self.stores,
             ledger=self.ledger,
-            leases=Leases(self.stores, f"{state}leases/", self._clock, worker),
+            leases=Leases(self.stores, f"{state}leases/", self._clock, worker, wait=None),
             clock=self._clock,
             new_id=lambda: secrets.token_hex(8),
             worker=worker,

@@ -100,12 +100,14 @@ class FakeWarden:
             raise NotFoundError(f"there is no run {run_id}")
         return {"run_id": run_id, "deleted": {"files": 3, "bytes": 2048}, "failed": []}
 
-    def restore(self, run_id: str, actor: Actor) -> RunResult:
-        self._called("restore", run_id=run_id, actor=actor)
+    def restore(self, run_id: str, actor: Actor, wait: float | None = None) -> RunResult:
+        self._called("restore", run_id=run_id, actor=actor, wait=wait)
         return self.result
 
-    def restore_cold(self, snapshot: str, table: str, actor: Actor, progress: Any = None) -> RunResult:
-        self._called("restore_cold", snapshot=snapshot, table=table, actor=actor, progress=progress)
+    def restore_cold(
+        self, snapshot: str, table: str, actor: Actor, progress: Any = None, wait: float | None = None
+    ) -> RunResult:
+        self._called("restore_cold", snapshot=snapshot, table=table, actor=actor, progress=progress, wait=wait)
         return self.result
 
     def abandon(self, uuid: str, reason: str, actor: Actor) -> None:

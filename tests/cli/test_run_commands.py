@@ -133,6 +133,14 @@ def test_runs_lists_and_shows_one(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("runs", "nope").code == 10
 
 
+@pytest.mark.parametrize(("given", "wanted"), [((), None), (("--wait", "0"), 0.0), (("--wait", "600"), 600.0)])
+def test_how_long_a_lease_is_waited_for(lakewarden: Any, warden: Any, given: tuple[str, ...], wanted: Any) -> None:
+    for command in (("apply", "plan", "--yes"), ("run", "orphans"), ("restore", "run-1")):
+        assert lakewarden(*command, *given).code == 0
+    assert [call[1]["wait"] for call in warden.calls if "wait" in call[1]] == [wanted] * 3
+    assert lakewarden("apply", "plan", "--yes", "--wait", "-1").code == 64
+
+
 def test_restore_and_abandon_record_who_and_why(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("restore", "run-1", "--operator", "ada").code == 0
     assert lakewarden("abandon", "u1", "--reason", "dropped", "--operator", "ada", "--output", "json").json == {

@@ -115,7 +115,8 @@ def test_a_state_database_from_a_backup_plans_nothing(site: Site) -> None:
         with pytest.raises(StateBehindError, match=run.run_id):
             site.plan(job)
     assert site.warden.doctor()["forgotten_runs"] == [run.run_id]
-    (site.base / "state/journal-heads" / f"{run.run_id}.json").rename(site.base / "kept.json")
+    for mark in (site.base / "state/journal-heads").glob(f"{run.run_id}.*"):
+        mark.rename(site.base / mark.name)
     site.plan(ORPHANS)
 
 

@@ -102,6 +102,74 @@ def test_waiting_is_bounded(memory: Place) -> None:
     assert 60 <= clock.at - 5000 < 70
 
 
+class Renewing(Turned):
+    """A clock during whose pauses another worker renews its lease, as often as its work goes on."""
+
+    def __init__(self, held: Lease, times: int) -> None:
+        super().__init__()
+        self.held = held
+        self.times = times
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.times and self.at >= 5012:
+            self.times -= 1
+            self.held.renew()
+
+
+def test_a_lease_of_a_dead_worker_is_taken_by_the_command_that_finds_it(place: Place) -> None:
+    """Of every root that the worker had, in one time to live and not in one after the other."""
+    clock = Turned()
+    for number in range(3):
+        leases(place, "killed", clock).acquire(f"{KEY}{number}", 60)
+    told: list[tuple[int, int]] = []
+    taker = leases(place, "next", clock, wait=None)
+    for number in range(3):
+        taken = taker.acquire(f"{KEY}{number}", 60, watched=lambda *given: told.append(given))
+        assert (taken.epoch, taken.holder) == (2, "next")
+    assert 60 <= clock.at - 5000 < 62
+    assert told
+    assert all(seconds == 60 for _, seconds in told)
+
+
+def test_a_worker_that_is_seen_at_work_is_reported_at_once(memory: Place) -> None:
+    held = leases(memory, "one").acquire(KEY, 60)
+    clock = Renewing(held, times=1)
+    with pytest.raises(LeaseHeldError, match=r"held by one .* again while this command watched"):
+        leases(memory, "two", clock, wait=None).acquire(KEY, 60)
+    assert 12 <= clock.at - 5000 < 15
+
+
+def test_how_long_a_command_waits_is_its_own_to_say(memory: Place) -> None:
+    held = leases(memory, "one").acquire(KEY, 60)
+    clock = Renewing(held, times=2)
+    assert leases(memory, "two", clock, wait=None).waiting(300).acquire(KEY, 60).epoch == 2
+    clock = Turned()
+    with pytest.raises(LeaseHeldError):
+        leases(memory, "three", clock, wait=None).waiting(0).acquire(KEY, 60)
+    assert clock.at == 5000
+
+
+def test_a_lease_that_would_live_for_days_is_not_waited_for(memory: Place) -> None:
+    clock = Turned()
+    leases(memory, "one", clock).acquire(KEY, 1e6)
+    with pytest.raises(LeaseHeldError):
+        leases(memory, "two", clock, wait=None).acquire(KEY, 60)
+    assert clock.at == 5000
+
+
+def test_whoever_waits_for_a_lease_can_be_stopped(memory: Place) -> None:
+    leases(memory, "one").acquire(KEY, 60)
+
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    clock = Turned()
+    with pytest.raises(KeyboardInterrupt):
+        leases(memory, "two", clock, wait=None).acquire(KEY, 60, watched=stop)
+    assert clock.at - 5000 < 5
+
+
 def test_a_holder_stops_before_anybody_may_take_it(memory: Place) -> None:
     clock = Turned()
     held = leases(memory, "one", clock).acquire(KEY, 60)

@@ -35,6 +35,15 @@ JobName = Annotated[
     str,
     typer.Argument(metavar="JOB", help=f"One of {', '.join(_JOBS)}."),
 ]
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait for another worker's lease; default: until it is renewed, or has run out.",
+    ),
+]
 PlanDir = Annotated[str, typer.Argument(metavar="PLAN_DIR", help="A plan's directory.")]
 Brakes = Annotated[
     list[Brake] | None, typer.Option("--override-brake", help="Go on although this brake was pulled, for this plan.")

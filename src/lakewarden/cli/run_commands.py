@@ -21,6 +21,7 @@ from lakewarden.cli.options import (
     Ticket,
     TriggerName,
     Verbose,
+    Wait,
     actor_of,
 )
 from lakewarden.cli.plan_text import question_of, show_summary
@@ -41,6 +42,7 @@ def apply(
     plan_dir: PlanDir,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     override_brake: Brakes = None,
+    wait: Wait = None,
     operator: Operator = None,
     ticket: Ticket = None,
     trigger: TriggerName = Trigger.MANUAL,
@@ -57,7 +59,8 @@ def apply(
         _ask(warden.load_plan(plan_dir).plan)
     actor = actor_of(warden, operator, trigger, ticket)
     with stopping_between_batches() as point, reporting(point) as progress:
-        result = warden.apply(plan_dir, actor=actor, override_brakes=tuple(override_brake or ()), progress=progress)
+        lifted = tuple(override_brake or ())
+        result = warden.apply(plan_dir, actor=actor, override_brakes=lifted, progress=progress, wait=wait)
     return _tell(result, output)
 
 
@@ -72,6 +75,7 @@ def run(
     job: JobName,
     select: Select = None,
     exclude: Exclude = None,
+    wait: Wait = None,
     operator: Operator = None,
     ticket: Ticket = None,
     trigger: TriggerName = Trigger.MANUAL,
@@ -85,7 +89,12 @@ def run(
     actor = actor_of(warden, operator, trigger, ticket)
     with stopping_between_batches() as point, reporting(point) as progress:
         result = warden.run(
-            named, select=tuple(select or ()), exclude=tuple(exclude or ()), actor=actor, progress=progress
+            named,
+            select=tuple(select or ()),
+            exclude=tuple(exclude or ()),
+            actor=actor,
+            progress=progress,
+            wait=wait,
         )
     return _tell(result, output)
 
@@ -117,6 +126,7 @@ def restore(
     as_table: Annotated[
         str | None, typer.Option("--as", metavar="TABLE", help="With --from-cold: the new table's name.")
     ] = None,
+    wait: Wait = None,
     operator: Operator = None,
     ticket: Ticket = None,
     trigger: TriggerName = Trigger.MANUAL,
@@ -130,9 +140,9 @@ def restore(
     warden = worker.open_worker(config, verbose)
     actor = actor_of(warden, operator, trigger, ticket)
     if run_id is not None:
-        return _tell(warden.restore(run_id, actor), output)
+        return _tell(warden.restore(run_id, actor, wait), output)
     with stopping_between_batches() as point, reporting(point) as progress:
-        result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress)
+        result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress, wait=wait)
     return _tell(result, output)
 
 

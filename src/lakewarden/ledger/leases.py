@@ -10,6 +10,8 @@ import random
 import re
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.processes import own_process, started_at
@@ -23,6 +25,13 @@ from lakewarden.storage.stores import Stores
 __all__ = ["Lease", "Leases"]
 
 WRITE_TRIES = 8
+READ_AT_ONCE = 16
+# How often a held lease is looked at while it could run out. It is renewed ten times in that.
+LOOKS_A_LIFE = 60
+# No lease of ours lives longer; a record that says so is not waited for.
+LONGEST_WATCH = 900.0
+# Told how long a lease has been waited for, and how long it takes at most to know that its holder is dead, in seconds.
+Watched = Callable[[int, int], None]
 _EPOCH_OF_CORRUPT = re.compile(rb'"epoch"\s*:\s*(\d{1,15})')
 
 
@@ -39,6 +48,7 @@ class Leases:
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
         jitter: Callable[[], float] = random.random,
         register: Callable[[Stores, str], Register] = open_register,
+        wait: float | None = 0.0,
     ) -> None:
         self._stores = stores
         self._base = FileUri.parse(base_uri).as_prefix()
@@ -47,18 +57,41 @@ class Leases:
         self._nonce = nonce
         self._jitter = jitter
         self._register = register
+        self._wait = wait
         self._seen: dict[str, Sighting] = {}
 
-    def acquire(self, key: str, ttl_seconds: float, *, wait: float = 0.0) -> Lease:
-        """The lease, or LeaseHeldError naming the holder. `wait` bounds how long to watch a silent holder."""
+    def waiting(self, wait: float | None) -> Leases:
+        """The same leases for whoever waits so many seconds for a holder.
+
+        None: a holder that renews its lease is reported as soon as that is seen, and a silent one is watched until its
+        lease has run out. A worker that was killed on another machine is succeeded that way, by the next command.
+        """
+        other = copy(self)
+        other._wait = wait
+        return other
+
+    def acquire(self, key: str, ttl_seconds: float, *, wait: float = 0.0, watched: Watched | None = None) -> Lease:
+        """The lease, or LeaseHeldError naming the holder. `wait`: how long to wait at least for one that is at work.
+
+        `watched` is told every few seconds, and may raise to end the wait.
+        """
         register = self._open(key)
-        give_up = self._clock.boot() + wait
+        began = self._clock.boot()
+        give_up = began + max(wait, self._wait or 0.0)
+        first: LeaseRecord | None = None
         ours = own_process()
         tries = 0
         while True:
             held = self._read(register, key)
+            sighted = key in self._seen
             if held is not None and not self._free(held[0]):
-                self._wait_for(held[0], give_up)
+                if not sighted and self._wait is None:
+                    self._look_around()
+                first = first or held[0]
+                watch = LONGEST_WATCH if self._wait is None and held[0] == first else 0.0
+                self._wait_for(held[0], max(give_up, began + watch), renewed=held[0] != first)
+                if watched is not None:
+                    watched(int(self._clock.boot() - began), int(held[0].ttl_seconds))
                 continue
             nonce, now = self._nonce(), self._clock.now()
             if held is None:
@@ -83,15 +116,16 @@ class Leases:
 
     def list(self) -> list[LeaseRecord]:
         """Every lease ever taken here, tombstones included; corrupt records are left out (acquire reports them)."""
-        found: list[LeaseRecord] = []
-        for uri in registers(self._stores, self._base):
+
+        def read(uri: str) -> LeaseRecord | None:
             answer = self._register(self._stores, uri).read()
-            if answer is None:
-                continue
             try:
-                found.append(LeaseRecord.loads(answer[0]))
+                return LeaseRecord.loads(answer[0]) if answer is not None else None
             except ValueError:
-                continue
+                return None
+
+        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+            found = [record for record in pool.map(read, registers(self._stores, self._base)) if record is not None]
         return sorted(found, key=lambda record: record.key)
 
     def force_release(self, key: str, reason: str, operator: str) -> LeaseRecord:
@@ -152,15 +186,23 @@ class Leases:
             seen = self._seen[record.key] = Sighting(record.epoch, record.seq, record.nonce, now)
         return now >= seen.stealable_at(record)
 
-    def _wait_for(self, record: LeaseRecord, give_up: float) -> None:
+    def _look_around(self) -> None:
+        """Begin to watch every lease that is held, since one has to be waited for: a worker that was killed leaves
+        several, and the times in which they run out should pass side by side."""
+        for record in self.list():
+            if record.state is LeaseState.HELD:
+                self._free(record)
+
+    def _wait_for(self, record: LeaseRecord, give_up: float, *, renewed: bool) -> None:
         now = self._clock.boot()
-        if now >= give_up:
+        if now >= give_up or record.ttl_seconds > LONGEST_WATCH:
+            at_work = ", and again while this command watched" if renewed else ""
             raise LeaseHeldError(
                 f"{record.key} is held by {record.holder} (epoch {record.epoch}, renewed {record.renewed_at:%H:%M:%S} "
-                "by its clock); nothing was done"
+                f"by its clock{at_work}); nothing was done under it"
             )
         left = max(0.0, self._seen[record.key].stealable_at(record) - now)
-        pause = min(give_up - now, left, max(0.05, record.ttl_seconds / 20))
+        pause = min(give_up - now, left, max(0.05, record.ttl_seconds / LOOKS_A_LIFE))
         self._clock.sleep(max(0.01, pause * (0.5 + self._jitter() / 2)))
 
     def _write(self, register: Register, record: LeaseRecord, token: str | None) -> tuple[LeaseRecord, str] | None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections
 from lakewarden.ledger.schema import runs, steps
 from lakewarden.ledger.shared_commit import Rows, SharedCommit
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import NotFoundError, StateError
+from lakewarden.model.errors import NotFoundError, StateBehindError, StateError
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. Without `finished_at` it is at work, or was stopped or died, and can be resumed."""
+    """One run. Without `finished_at` it is at work, or was stopped or died, and can be resumed.
+
+    `marks` counts what it has left in the state location (ledger/marks.py).
+    """
 
     run_id: str
     job: str
@@ -29,6 +32,7 @@ class Run:
     started_at: datetime
     finished_at: datetime | None = None
     result: dict[str, Any] | None = None
+    marks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,14 @@ class Step:
     at: datetime
 
 
+class _Tail(NamedTuple):
+    """The newest that this process wrote of a run, and found written."""
+
+    marks: int = 0
+    step_id: int = 0
+    at: datetime | None = None
+
+
 RUNNING, STOPPED = "running", "stopped"
 """Of a run that is not finished: at work, or ended by something that passes. The same apply goes on with it."""
 RunList = list[Run]
@@ -49,7 +61,8 @@ StepList = list[Step]
 class Runs:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._steps = SharedCommit(connections, _enter_steps)
+        self._steps = SharedCommit(connections, self._enter_steps)
+        self._tails: dict[str, _Tail] = {}
 
     def start(self, run_id: str, job: str, plan_id: str | None, actor: Actor, status: str = RUNNING) -> None:
         """Record a new run. Raises StateError when the id is taken."""
@@ -64,8 +77,11 @@ class Runs:
         values = {"status": status, "result": dict(result), "finished_at": self._connections.clock.now()}
         unfinished = (runs.c.run_id == run_id) & runs.c.finished_at.is_(None)
         with self._connections.write() as connection:
-            if connection.execute(update(runs).where(unfinished).values(values)).rowcount == 1:
-                return
+            self._check_tail(connection, run_id)
+            finished = connection.execute(update(runs).where(unfinished).values(values)).rowcount == 1
+        if finished:
+            self._tails.pop(run_id, None)
+            return
         earlier = self.get(run_id)
         if earlier is None:
             raise NotFoundError(f"there is no run {run_id}")
@@ -83,10 +99,21 @@ class Runs:
             row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
         return run_of(row) if row else None
 
-    def known(self) -> frozenset[str]:
-        """The ids of all runs."""
+    def add_mark(self, run_id: str) -> int:
+        """Note that the run is about to leave one more mark in the state location, and say the how manieth it is."""
+        mine = runs.c.run_id == run_id
+        with self._connections.write() as connection:
+            tail = self._check_tail(connection, run_id)
+            if connection.execute(update(runs).where(mine).values(marks=runs.c.marks + 1)).rowcount != 1:
+                raise NotFoundError(f"there is no run {run_id}")
+            number = int(connection.execute(select(runs.c.marks).where(mine)).scalar_one())
+        self._tails[run_id] = tail._replace(marks=number)
+        return number
+
+    def marks(self) -> dict[str, int]:
+        """By the id of every run, how many marks of it the database knows of."""
         with self._connections.read() as connection:
-            return frozenset(str(run_id) for run_id in connection.execute(select(runs.c.run_id)).scalars())
+            return {row.run_id: row.marks for row in connection.execute(select(runs.c.run_id, runs.c.marks))}
 
     def open_for_plan(self, plan_id: str) -> Run | None:
         """The newest run of this plan that never finished."""
@@ -119,11 +146,41 @@ class Runs:
         with self._connections.read() as connection:
             return [run_of(row) for row in connection.execute(query)]
 
+    def _enter_steps(self, connection: Connection, rows: Rows) -> None:
+        of = {row["run_id"]: row["at"] for row in rows}
+        tails = {run_id: self._check_tail(connection, run_id) for run_id in of}
+        connection.execute(insert(steps), rows)
+        for run_id, at in of.items():
+            newest = connection.execute(select(func.max(steps.c.step_id)).where(steps.c.run_id == run_id)).scalar_one()
+            self._tails[run_id] = tails[run_id]._replace(step_id=newest, at=at)
 
-def _enter_steps(connection: Connection, rows: Rows) -> None:
-    connection.execute(insert(steps), rows)
+    def _check_tail(self, connection: Connection, run_id: str) -> _Tail:
+        """What this process wrote last of a run. Raises StateBehindError if the database does not hold it any more.
+
+        A server that fails over to a standby which was behind loses the last transactions. What is written in one order
+        is lost in that order: while the last is there, so is everything before it, such as what a run released.
+        """
+        tail = self._tails.get(run_id, _Tail())
+        marks = connection.execute(select(runs.c.marks).where(runs.c.run_id == run_id)).scalar()
+        step = select(steps.c.at).where(steps.c.step_id == tail.step_id, steps.c.run_id == run_id)
+        if (marks or 0) < tail.marks or (tail.step_id and connection.execute(step).scalar() != tail.at):
+            raise StateBehindError(
+                f"the state database went back to an older state: what run {run_id} wrote a moment ago is not there any "
+                "more; the run was stopped, and what it has changed stands"
+            )
+        return tail
 
 
 def run_of(row: Row[Any]) -> Run:
     """The run in a row of the runs table."""
-    return Run(row.run_id, row.job, row.plan_id, row.status, actor_of(row), row.started_at, row.finished_at, row.result)
+    return Run(
+        run_id=row.run_id,
+        job=row.job,
+        plan_id=row.plan_id,
+        status=row.status,
+        actor=actor_of(row),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        result=row.result,
+        marks=row.marks,
+    )

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0005"
+REVISION = "0007"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -81,6 +81,7 @@ runs = Table(
     Column("started_at", Instant, nullable=False),
     Column("finished_at", Instant),
     Column("result", Document),
+    Column("marks", Integer, nullable=False, default=0, server_default="0"),
     Index("ix_lw_runs_started_at", "started_at"),
     Index("ix_lw_runs_plan_id", "plan_id"),
 )

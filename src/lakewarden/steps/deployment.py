@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden.ledger.database import Ledger
@@ -73,6 +73,10 @@ class Deployment:
         if found is None:
             raise PlanOutdatedError(f"no configured catalog holds {identifier}; nothing was done")
         return found
+
+    def waiting(self, wait: float | None) -> Deployment:
+        """The same, for whoever waits so many seconds for a lease that is held. None: as the deployment does anyway."""
+        return self if wait is None else replace(self, leases=self.leases.waiting(wait))
 
     @property
     def readers(self) -> Mapping[str, Reader]:

@@ -70,7 +70,7 @@ def test_a_run_that_does_not_get_the_lease_takes_nothing_back(site: Site, monkey
     def meanwhile(self: IcebergExpirer, *given: object) -> object:
         other = open_warden(str(site.base / "lakewarden.toml"), clock=site.clock)
         with pytest.raises(LeaseHeldError):
-            other.apply(second.path)
+            other.apply(second.path, wait=0)
         others.extend(run["status"] for run in other.runs() if run["plan_id"] == second.plan.plan_id)
         other.close()
         return carry_out(self, *given)  # type: ignore[arg-type]

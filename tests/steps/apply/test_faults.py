@@ -233,7 +233,7 @@ def test_two_that_apply_one_plan_at_once(world_of: MakeWorld) -> None:
     def second() -> None:
         other = lakewarden.open(str(world.config))
         try:
-            other.apply(plan.path)
+            other.apply(plan.path, wait=0)
         except LeaseHeldError as error:
             seen.append(type(error))
         finally:

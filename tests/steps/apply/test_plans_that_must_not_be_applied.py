@@ -209,13 +209,26 @@ def test_a_frozen_deployment(world: World) -> None:
     assert world.apply(plan).deleted.files == 6
 
 
+def test_a_root_that_a_killed_worker_of_another_machine_held(world: World) -> None:
+    """Nobody renews its lease: the next command watches the lease run out, and goes on."""
+    plan = hand_plan(world)
+    deployment = world.warden._deployment
+    from lakewarden.ledger.leases import Leases
+
+    killed = Leases(deployment.stores, f"{deployment.state}leases/", deployment.clock, "killed")
+    killed.acquire(f"root/{plan.plan.roots[0].prefix}", 2)
+    assert world.exit_code("apply", plan.path, "--yes", "--wait", "0") == 11
+    assert world.exit_code("apply", plan.path, "--yes") == 0
+    assert not any(path.exists() for path in world.planted())
+
+
 def test_a_root_that_another_worker_holds(world: World) -> None:
     plan = hand_plan(world)
     deployment = world.warden._deployment
     from lakewarden.ledger.leases import Leases
 
     others = Leases(deployment.stores, f"{deployment.state}leases/", deployment.clock, "another")
-    with others.acquire(f"root/{plan.plan.roots[0].prefix}", 60):
+    with others.acquire(f"root/{plan.plan.roots[0].prefix}", 3):
         with pytest.raises(LeaseHeldError, match="another"):
             world.apply(plan)
         assert world.exit_code("apply", plan.path, "--yes") == 11

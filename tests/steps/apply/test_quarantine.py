@@ -139,7 +139,7 @@ def test_a_trash_that_is_being_restored_is_not_purged(world: World, monkeypatch:
     deployment = world.warden._deployment
     later(world, monkeypatch, days=8)
     with Leases(deployment.stores, f"{deployment.state}leases/", deployment.clock, "another").acquire(
-        f"trash/{first.run_id}", 60
+        f"trash/{first.run_id}", 3
     ):
         assert world.apply(hand_plan(world, [])).status == "done"
         with pytest.raises(LeaseHeldError):

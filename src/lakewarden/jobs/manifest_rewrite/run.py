@@ -14,7 +14,7 @@ from lakewarden.model.errors import CommitConflictError, PlanOutdatedError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.table import Pointer
 from lakewarden.steps.apply.claim import Claim
-from lakewarden.steps.apply.guard import all_held, root_lease
+from lakewarden.steps.apply.guard import all_held
 from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
@@ -62,7 +62,7 @@ class Run(TableRun):
         """Every spec of one table that the plan names."""
         name = table.identifier
         with ExitStack() as stack:
-            leases = [stack.enter_context(root_lease(self.deployment, prefix)) for prefix in self.roots_of(name)]
+            leases = [stack.enter_context(self.root_lease(prefix)) for prefix in self.roots_of(name)]
             found = pointers_of(self.deployment.formats.values()).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")

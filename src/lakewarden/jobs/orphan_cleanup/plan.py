@@ -24,7 +24,6 @@ from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet, load_states
-from lakewarden.steps.observe.state_age import check_not_restored
 from lakewarden.steps.plan.document import Request, chosen_of, draw_up, planned_root, policies_of
 
 STAGES = 5
@@ -37,7 +36,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     session = deployment.warm_spark()
 
     progress("load tables", 0, STAGES)
-    check_not_restored(deployment)
     default = OrphanPolicy.of(deployment.policy_for(Job.ORPHAN_CLEANUP, "", {}, uuid="", unsafe_short_grace=()).values)
     fleet = load_fleet(deployment, now - default.grace)
     policies, fleet = policies_of(deployment, fleet, request, Job.ORPHAN_CLEANUP, OrphanPolicy.of)

@@ -18,7 +18,6 @@ from lakewarden.pipeline.read.manifests import note_refusal
 from lakewarden.pipeline.read.partitions import by_table, partitions_here
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.apply.claim import Claim
-from lakewarden.steps.apply.guard import root_lease
 from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.compare.compare import read_task
@@ -65,7 +64,7 @@ class Run(TableRun):
         name = table.identifier
         with ExitStack() as stack:
             for prefix in self.roots_of(name):
-                stack.enter_context(root_lease(self.deployment, prefix))
+                stack.enter_context(self.root_lease(prefix))
             found = pointers_of(self.deployment.formats.values()).get(name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")

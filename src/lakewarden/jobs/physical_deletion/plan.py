@@ -33,7 +33,6 @@ from lakewarden.steps.compare.findings import Findings, damaged_since, refusals_
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
-from lakewarden.steps.observe.state_age import check_not_restored
 from lakewarden.steps.plan.document import (
     Request,
     chosen_of,
@@ -71,7 +70,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     session = deployment.warm_spark()
 
     progress("load tables", 0, STAGES)
-    check_not_restored(deployment)
     fleet = load_fleet(deployment, now)
     policies, fleet = policies_of(deployment, fleet, request, Job.PHYSICAL_DELETION, DeletionPolicy.of)
     fleet = without_strangers(deployment, replace(fleet, roots=tuple(store_now(deployment, fleet.roots))))

@@ -26,7 +26,6 @@ from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, moved_since
 from lakewarden.steps.observe.shards import listing_of
-from lakewarden.steps.observe.state_age import check_not_restored
 from lakewarden.steps.observe.strangers import refused_roots, strangers_in
 from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.document import (
@@ -51,7 +50,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     session = deployment.warm_spark()
 
     progress("load tables", 0, STAGES)
-    check_not_restored(deployment)
     fleet, policies, chosen = to_change(deployment, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of, now)
 
     progress("decide", 1, STAGES)

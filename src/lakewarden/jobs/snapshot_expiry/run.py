@@ -33,7 +33,7 @@ from lakewarden.model.run import FailedFile
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
 from lakewarden.steps.apply.claim import Claim
-from lakewarden.steps.apply.guard import all_held, root_lease
+from lakewarden.steps.apply.guard import all_held
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import pointers_of
@@ -83,10 +83,17 @@ class Run(TableRun):
         if self._begun:
             self.deployment.ledger.pending.renew_run(self.run_id, self.now())
 
+    def release(self, tables: Sequence[TablePlan]) -> None:
+        """Enter what the plan releases. The commit comes later, so nothing is ever released and unknown."""
+        # What a table released before a crash may have been deleted since: the files are not entered again.
+        names = frozenset(table.identifier for table in tables if table.identifier not in self._begun)
+        now = self.now()
+        for rows in rows_of(self.deployment.stores, self.claim.result):
+            wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.PENDING))), names)
+            self.deployment.ledger.pending.add_rows(self.run_id, now, wanted.to_batches())
+
     def change(self, tables: Sequence[TablePlan]) -> None:
         """Every table, side by side."""
-        # What a table released before a crash may have been deleted since: the files are not entered again.
-        self._release([table.identifier for table in tables if table.identifier not in self._begun])
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.deployment.formats.values()).items()}
         in_use = in_use_since(self.deployment)
         halted = threading.Event()
@@ -103,13 +110,6 @@ class Run(TableRun):
             for _ in pool.map(expire, tables):
                 pass
 
-    def _release(self, names: Sequence[str]) -> None:
-        """Enter what the plan releases. The commit comes later, so nothing is ever released and unknown."""
-        now = self.now()
-        for rows in rows_of(self.deployment.stores, self.claim.result):
-            wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(Verdict.PENDING))), frozenset(names))
-            self.deployment.ledger.pending.add_rows(self.run_id, now, wanted.to_batches())
-
     def _expire(self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]) -> None:
         """One table, or why not. What was released of a table that failed untouched is taken back."""
         name = table.identifier
@@ -118,7 +118,7 @@ class Run(TableRun):
             with ExitStack() as stack:
                 self.check_may_go_on()
                 leases = [
-                    stack.enter_context(root_lease(self.deployment, prefix, wait=MARGINS.lease_wait_seconds))
+                    stack.enter_context(self.root_lease(prefix, wait=MARGINS.lease_wait_seconds))
                     for prefix in self.roots_of(name)
                 ]
                 pointer = pointers.get(name)
@@ -141,6 +141,8 @@ class Run(TableRun):
                     check_leases=partial(all_held, [self.lease, *leases]),
                     turn=self._turn,
                     in_use_since=in_use.get(name),
+                    planned=tuple(int(line["snapshot_id"]) for line in table.detail["expire"]),
+                    resumed=self.claim.resumed,
                 )
                 changes = dict(expirer.carry_out(pointer, detail, steps))
             if not any(changes.values()):
@@ -184,6 +186,8 @@ class Run(TableRun):
     def _take_back(self, name: str) -> None:
         """Strike out what was released of a table, if it is certain that nobody let it go. Else it waits, which is
         harmless: deletion takes nothing that is needed, and lets it wait anew."""
+        if self.claim.resumed:
+            return  # what a process before this one did to the table may have been forgotten with its last steps
         released = {table.identifier for table in self.planned} - {name}
         # A file counts for one of the tables of its directory, not always for the one that let it go.
         if self._near(name).isdisjoint(released):

@@ -20,7 +20,10 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class TableSteps:
-    """The steps that a format may take on one table in one run. `changing` is set before the first that may change it."""
+    """The steps that a format may take on one table in one run. `changing` is set before the first that may change it.
+
+    `planned` are the snapshots that the plan expires; `resumed`: a process before this one may have taken steps.
+    """
 
     deployment: Deployment
     run_id: str
@@ -32,6 +35,8 @@ class TableSteps:
     check_leases: Callable[[], None]
     turn: threading.Lock
     in_use_since: datetime | None
+    planned: Sequence[int]
+    resumed: bool
     changing: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -57,14 +62,37 @@ class TableSteps:
 
     def _archived(self) -> Archive | None:
         """What this run has kept of the table, by an earlier attempt or before a crash."""
-        return next((one for one in self.deployment.ledger.archives.of(self.uuid) if one.run_id == self.run_id), None)
+        known = self.deployment.ledger.archives.of(self.uuid)
+        if (found := next((one for one in known if one.run_id == self.run_id), None)) is not None:
+            return found
+        return self._forgotten() if self.resumed else None
+
+    def _forgotten(self) -> Archive | None:
+        """What this run has kept and the ledger does not know: it went back, or a crash came between the two.
+
+        Which snapshots had been announced went with the entry. They were of the planned ones, so all of those count as
+        announced: one of them that is gone may be gone by this run's own commit.
+        """
+        try:
+            packed = self.deployment.stores.get(self._uri)
+        except FileNotFoundError:
+            return None
+        found = self._entry(packed, self.planned)
+        self.deployment.ledger.archives.add(found)
+        return found
 
     def _kept(self, document: bytes, snapshots: Sequence[int]) -> Archive:
-        uri = f"{self.deployment.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
         packed = document if document.startswith(GZIP_MAGIC) else gzip.compress(document, compresslevel=6, mtime=0)
-        self.deployment.stores.put(uri, packed)
+        self.deployment.stores.put(self._uri, packed)
+        return self._entry(packed, snapshots)
+
+    def _entry(self, packed: bytes, snapshots: Sequence[int]) -> Archive:
         digest = hashlib.sha256(packed).hexdigest()
-        return Archive(self.run_id, self.table, self.uuid, uri, digest, tuple(snapshots), self.now)
+        return Archive(self.run_id, self.table, self.uuid, self._uri, digest, tuple(snapshots), self.now)
+
+    @property
+    def _uri(self) -> str:
+        return f"{self.deployment.state}archive/{self.uuid}/{self.run_id}.metadata.json.gz"
 
     def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:
         """Remove metadata files of expired snapshots: announced, through the one door, recorded."""

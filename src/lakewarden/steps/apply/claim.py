@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.marks import write_mark
 from lakewarden.ledger.run_status import run_lease
 from lakewarden.ledger.runs import RUNNING
 from lakewarden.model.actor import Actor
@@ -23,14 +24,19 @@ from lakewarden.model.plan import Plan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake
+from lakewarden.steps.apply.guard import told_of_wait
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.state_age import check_not_restored
 
 STARTED = "started"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A plan that this worker may apply: its run, the run's lease, and the brakes that were lifted for it."""
+    """A plan that this worker may apply: its run, the run's lease, and the brakes that were lifted for it.
+
+    `resumed`: a process before this one was about to change something, or has.
+    """
 
     deployment: Deployment
     result: PlanResult
@@ -38,6 +44,17 @@ class Claim:
     lease: Lease
     lifted: tuple[str, ...]
     progress: Progress
+    resumed: bool = False
+
+    def announce(self) -> None:
+        """Say in the state location that this run is about to change something.
+
+        Called when the ledger holds whatever must be known from the first change on, such as the files that the run
+        releases. A state database that goes back to before this moment is then told by it (steps/observe/state_age.py).
+        """
+        number = self.deployment.ledger.runs.add_mark(self.run_id)
+        about = {"job": self.plan.job, "plan_id": self.plan.plan_id, "plan": self.result.path}
+        write_mark(self.deployment.stores, self.deployment.state, self.run_id, number, about)
 
     @property
     def plan(self) -> Plan:
@@ -52,6 +69,7 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
     if (frozen := deployment.ledger.switches.frozen()) is not None:
         when = f"{frozen.when:%Y-%m-%d %H:%M} UTC"
         raise FrozenError(f"{frozen.who} froze this deployment on {when}: {frozen.reason}; nothing was done")
+    check_not_restored(deployment, "nothing was done")
     if deployment.ledger.plans.header(plan.plan_id) is None:
         # Another deployment's leases, heartbeats and record of used plans are not visible here.
         raise PlanError(f"plan {plan.plan_id} was not made by this deployment; nothing was done")
@@ -93,11 +111,12 @@ def claimed(
     plan, ledger = result.plan, deployment.ledger
     run_id = ledger.plans.claim(plan.plan_id, deployment.new_id())
     # Of two that apply one plan at once, the second must not take the first for a crashed one.
-    with deployment.leases.acquire(run_lease(run_id), MARGINS.lease_seconds) as lease:
+    key, watched = run_lease(run_id), told_of_wait(progress)
+    with deployment.leases.acquire(key, MARGINS.lease_seconds, watched=watched) as lease:
         if (run := ledger.runs.get(run_id)) is None:
             ledger.runs.start(run_id, plan.job, plan.plan_id, actor)
         elif run.finished_at is not None:
             raise PlanOutdatedError(f"plan {plan.plan_id} was finished meanwhile by run {run_id}; nothing was done")
         ledger.runs.mark(run_id, RUNNING)
         ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
-        yield Claim(deployment, result, run_id, lease, lifted, progress)
+        yield Claim(deployment, result, run_id, lease, lifted, progress, resumed=run is not None and run.marks > 0)

@@ -91,6 +91,8 @@ def run_to_its_end(
 
 def close_run(deployment: Deployment, result: RunResult) -> RunResult:
     """Close a run with what it did, after the journal's head is kept outside the database."""
+    # The head is the run's last mark: a database that goes back to before this moment has forgotten how the run ended.
+    deployment.ledger.runs.add_mark(result.run_id)
     # The head first: a closed run without one would look like a journal that somebody cut.
     write_head(deployment.stores, deployment.state, result.run_id, deployment.ledger.journal.head(result.run_id))
     deployment.ledger.runs.finish(result.run_id, result.status, result.as_json())

@@ -28,7 +28,7 @@ from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.batches import batches_of
 from lakewarden.steps.apply.claim import Claim, allowed_tables
-from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases
+from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases, told_of_wait
 from lakewarden.steps.apply.in_flight import without_writers
 from lakewarden.steps.apply.outcomes import REMOVED, SHOWN_FAILURES, Counts, failures_of
 from lakewarden.steps.apply.pace import Pace
@@ -100,6 +100,7 @@ class FileRun:
         self.log.info("apply starts", plan=self.plan.plan_id, tables=len(self.tables))
         self.validation.check()
         expired = self.deployment.clock.now() >= self.plan.expires_at
+        self.claim.announce()
         with self.recorder:
             opened = self._finish_open_batches(expired)
             if expired and (opened or self.counts.processed < self.rows.num_rows):
@@ -119,7 +120,7 @@ class FileRun:
                     continue
                 # A root that is left alone keeps its place in the batches: their numbers must not shift.
                 entered = [prefix for prefix in batch.roots if prefix not in leases and self.validation.usable(prefix)]
-                leases |= root_leases(self.deployment, entered, stack)
+                leases |= root_leases(self.deployment, entered, stack, told_of_wait(self.claim.progress))
                 held = {prefix: leases[prefix] for prefix in batch.roots if prefix in leases}
                 self._delete(batch.number, batch.files, held)
                 let_go(held[prefix] for prefix in batch.finished if prefix in held)
@@ -139,7 +140,7 @@ class FileRun:
             with ExitStack() as stack:
                 roots = {prefix for uri in batch.files.uris if (prefix := self.roots.of(uri)) is not None}
                 usable = [prefix for prefix in sorted(roots) if self.validation.usable(prefix)]
-                leases = root_leases(self.deployment, usable, stack)
+                leases = root_leases(self.deployment, usable, stack, told_of_wait(self.claim.progress))
                 self._delete(batch.batch_no, batch.files, leases, resumed=True)
         return bool(opened)
 

@@ -11,13 +11,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Self
 
+from lakewarden.ledger.lease import Lease
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFailedError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.ending import PASSING
-from lakewarden.steps.apply.guard import check_frozen
+from lakewarden.steps.apply.guard import check_frozen, root_lease, told_of_wait
 from lakewarden.steps.deployment import Deployment
 
 TABLE_FAILED = "table failed"
@@ -42,6 +43,9 @@ class TableRun:
 
     def settle(self) -> None:
         """Settle what a crashed process began and did not record. Also done when the plan has expired."""
+
+    def release(self, tables: Sequence[TablePlan]) -> None:
+        """Enter in the ledger whatever must be known there before the first of these tables is changed."""
 
     def is_done(self, table: TablePlan) -> bool:
         """Whether the record says that the plan's changes to a table are made."""
@@ -73,6 +77,9 @@ class TableRun:
             for table in tables:
                 self.failed(table.identifier, PlanExpiredError(f"{late}; its run left this table as it was found"))
             raise PlanExpiredError(f"{late}, before its run was finished; {len(tables)} tables were left as found")
+        if tables:
+            self.release(tables)
+            self.claim.announce()
         self.change(tables)
         if self._passing:
             raise next(iter(self._passing.values()))
@@ -90,6 +97,10 @@ class TableRun:
         """Raise if somebody froze the deployment or has the run by now. Before each table, or more often."""
         check_frozen(self.deployment, "no further table was changed")
         self.lease.check()
+
+    def root_lease(self, prefix: str, *, wait: float = 0.0) -> Lease:
+        """The lease of a root that a table touches; whoever watches this run is told of a wait."""
+        return root_lease(self.deployment, prefix, wait=wait, watched=told_of_wait(self.claim.progress))
 
     def attempt(self, table: TablePlan, work: Callable[[TablePlan], None]) -> None:
         """Change one table, or note why not."""

@@ -50,7 +50,7 @@ def purge_old(deployment: Deployment, by_run: str) -> None:
 
 def _purge(deployment: Deployment, run: Run) -> int:
     gone = 0
-    with deployment.leases.acquire(trash_lease(run.run_id), MARGINS.lease_seconds) as lease:
+    with deployment.leases.waiting(0.0).acquire(trash_lease(run.run_id), MARGINS.lease_seconds) as lease:
         for outcomes in purge(
             deployment.stores, trash_of(deployment), run.run_id, deployment.clock, check_lease=lease.check
         ):

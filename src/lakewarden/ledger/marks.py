@@ -1,0 +1,38 @@
+"""What runs leave in the state location, where a state database that went back to an older state cannot take it along.
+
+A run leaves a mark before its first change, and so does each process that goes on with the run; the head of its journal
+is its last mark. The database counts a mark before the mark is made. So a database that counts fewer marks of a run than
+there are has lost what was written since, perhaps which files the run released.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from lakewarden.ledger.heads import FOLDER, HeadStores
+from lakewarden.model.errors import StateBehindError
+
+_BEGUN = re.compile(r"(?P<run>.+)\.begun-(?P<number>\d+)\.json")
+_ENDED = ".json"
+
+
+def write_mark(stores: HeadStores, state_location: str, run_id: str, number: int, about: Mapping[str, str]) -> None:
+    """Leave a run's mark of that number, create-only, with what a person needs to know who has lost the database."""
+    uri = f"{state_location.rstrip('/')}/{FOLDER}/{run_id}.begun-{number}.json"
+    if not stores.create(uri, json.dumps({"run_id": run_id, **about}, sort_keys=True).encode()):
+        raise StateBehindError(f"{uri} is there already, and the state database does not know of it; nothing was done")
+
+
+def marks_in(names: Iterable[str]) -> dict[str, int]:
+    """By run, how many marks the database must know of, for the names of the files in the folder."""
+    begun: dict[str, int] = {}
+    ended: list[str] = []
+    for name in names:
+        if (found := _BEGUN.fullmatch(name)) is not None:
+            begun[found["run"]] = max(begun.get(found["run"], 0), int(found["number"]))
+        elif name.endswith(_ENDED):
+            ended.append(name.removesuffix(_ENDED))
+    # A head comes after whatever the run has begun.
+    return begun | {run_id: begun.get(run_id, 0) + 1 for run_id in ended}
