@@ -218,20 +218,20 @@ def test_versioned_buckets_only_hide(seaweed: Seaweed, monkeypatch: pytest.Monke
 
 def test_the_bulk_call_itself_compares_the_tag(seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look and the delete another writer replaces the object: the store refuses that key."""
-    from lakewarden.storage import delete as door
+    from lakewarden.storage import answers
 
     stores, root = seaweed.fresh()
     for name in "ab":
         stores.put(root + name, b"x")
     files = listed(stores, root)
-    real = door.look
+    real = answers.look
 
     def look_then_replace(store: object, keys: Sequence[str]) -> object:
         found = real(store, keys)  # type: ignore[arg-type]
         stores.put(root + "a", b"new")
         return found
 
-    monkeypatch.setattr(door, "look", look_then_replace)
+    monkeypatch.setattr(answers, "look", look_then_replace)
     assert run(stores, root, files) == {"a": "changed", "b": "deleted"}
     assert stores.get(root + "a") == b"new"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import datetime
 
 from lakewarden.model.ports import JournalFile, Stat
 from lakewarden.storage.posix import etag_of, modified_of
@@ -14,8 +15,22 @@ def same_tag(one: str, other: str) -> bool:
     return one.strip('"') == other.strip('"')
 
 
+def same_moment(one: datetime | None, other: datetime | None) -> bool:
+    """Whether two modification times are one: a listing may say it to the millisecond, a header says it to the second."""
+    if one is None or other is None:
+        return False
+    if one == other:
+        return True
+    in_seconds = not one.microsecond or not other.microsecond
+    return in_seconds and one.replace(microsecond=0) == other.replace(microsecond=0)
+
+
 def differs(listed: JournalFile, found: Stat | os.stat_result) -> bool:
-    """True unless the tag is the listed one; without a tag, unless size and modification time are."""
+    """True unless size, tag and modification time are the listed ones.
+
+    The tag alone does not say it: an object that was written again with the same bytes has the same tag, is seconds old,
+    and belongs to somebody.
+    """
     if isinstance(found, os.stat_result):
         if not stat.S_ISREG(found.st_mode):
             return True  # a directory, link or device stands where a file was listed
@@ -24,8 +39,6 @@ def differs(listed: JournalFile, found: Stat | os.stat_result) -> bool:
         if listed.etag:
             return listed.etag != etag_of(found)
         return listed.modified is None or listed.modified != modified_of(found)
-    if found.size != listed.size:
+    if found.size != listed.size or not same_moment(listed.modified, found.modified):
         return True
-    if listed.etag and found.etag:
-        return not same_tag(listed.etag, found.etag)
-    return listed.modified is None or listed.modified != found.modified
+    return bool(listed.etag and found.etag) and not same_tag(str(listed.etag), str(found.etag))

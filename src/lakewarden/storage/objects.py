@@ -45,16 +45,31 @@ class ObjectStore:
     """One bucket. `once` is the same bucket without retries, for writes that must not be repeated blindly."""
 
     def __init__(
-        self, scheme: str, bucket: str, client: Any, once: Any | None = None, options: Mapping[str, str] | None = None
+        self,
+        scheme: str,
+        bucket: str,
+        client: Any,
+        once: Any | None = None,
+        options: Mapping[str, str] | None = None,
+        deleting: Callable[[float, float], Any] | None = None,
     ) -> None:
         self.scheme = scheme
         self.bucket = bucket
         self.client = client
         self._once = once or client
+        self._deleting = deleting or (lambda _seconds, _connecting: client)
+        self._deleters: dict[tuple[float, float], Any] = {}
         self.s3 = S3Calls(bucket, options or {}) if scheme == "s3" else None
 
     def __repr__(self) -> str:
         return f"ObjectStore({self._address('')!r})"
+
+    def sent_once(self, seconds: float, connecting: float) -> Any:
+        """The same bucket for a delete: without retries, and each request ends within so many seconds."""
+        limits = (seconds, connecting)
+        if limits not in self._deleters:
+            self._deleters[limits] = self._deleting(*limits)
+        return self._deleters[limits]
 
     def get(self, key: str) -> bytes:
         return self._call(key, "reading", lambda: bytes(obstore.get(self.client, key).bytes()))

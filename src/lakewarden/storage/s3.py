@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
+from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.storage.store import unavailable
 
 CHILDREN_PAGES = 20
+_LOOKS_AT_ONCE = 16
 _TRUE = {"1", "true", "yes", "y", "on"}
 
 
@@ -18,9 +21,24 @@ class S3Calls:
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self.bucket = bucket
         self._options = {name.lower().removeprefix("aws_"): value for name, value in options.items()}
+        self._once: dict[tuple[float, float], Any] = {}
 
     @cached_property
     def client(self) -> Any:
+        """For calls that may be repeated: looks, listings, copies."""
+        return self._client({"mode": "standard", "total_max_attempts": 4}, 5, 60)
+
+    def sent_once(self, seconds: float, connecting: float) -> Any:
+        """For deletes: no request is sent a second time behind our back, and each gives up after so many seconds.
+
+        A client that repeats a delete does it seconds later, when the permit is over and the lease may be lost.
+        """
+        limits = (seconds, connecting)
+        if limits not in self._once:
+            self._once[limits] = self._client({"mode": "standard", "total_max_attempts": 1}, connecting, seconds)
+        return self._once[limits]
+
+    def _client(self, retries: Any, connecting: float, reading: float) -> Any:
         import boto3
         from botocore import UNSIGNED
         from botocore.config import Config
@@ -29,9 +47,9 @@ class S3Calls:
         endpoint = option("endpoint") or option("endpoint_url")
         virtual = str(option("virtual_hosted_style_request", "")).lower() in _TRUE
         config = Config(
-            retries={"mode": "standard", "max_attempts": 3},
-            connect_timeout=5,
-            read_timeout=60,
+            retries=retries,
+            connect_timeout=connecting,
+            read_timeout=reading,
             max_pool_connections=32,
             s3={"addressing_style": "path" if endpoint and not virtual else "auto"},
             signature_version=UNSIGNED if str(option("skip_signature", "")).lower() in _TRUE else None,
@@ -63,6 +81,10 @@ class S3Calls:
                 return found, False
             if not found:
                 return [], True
+            if not page.get("NextContinuationToken"):
+                raise StoreUnavailableError(
+                    f"listing s3://{self.bucket}/{prefix} failed: the store says that there is more, and not where"
+                )
             token = {"ContinuationToken": page["NextContinuationToken"]}
         return found, True
 
@@ -96,6 +118,24 @@ class S3Calls:
                 return True
             raise unavailable(error, f"looking for s3://{self.bucket}") from error
         return True
+
+    def denied_by_name(self, keys: Sequence[str]) -> list[bool | Exception]:
+        """True for each key of which the store says that there is no such key; else what it says in place of that.
+
+        A HEAD has no body, so its 404 may be a missing bucket's, or another server's. The body of a GET tells them apart.
+        """
+        with ThreadPoolExecutor(min(_LOOKS_AT_ONCE, max(1, len(keys)))) as pool:
+            return list(pool.map(self._denied, keys))
+
+    def _denied(self, key: str) -> bool | Exception:
+        what = f"looking for s3://{self.bucket}/{key}"
+        try:
+            self.client.get_object(Bucket=self.bucket, Key=key, Range="bytes=0-0")["Body"].close()
+        except Exception as error:
+            response = getattr(error, "response", None)
+            code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+            return True if code == "NoSuchKey" else unavailable(error, what)
+        return StoreUnavailableError(f"{what} failed: the object was missing at one look and there at the next")
 
     def copy_large(self, src: str, dst: str) -> None:
         """A multipart copy: one CopyObject call ends at 5 GiB."""

@@ -15,6 +15,7 @@ from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.store import Store, unavailable
 
 _RETRY = {"max_retries": 3, "retry_timeout": {"seconds": 20}}
+_NO_RETRY = {"max_retries": 0}
 _DEFAULT_CLIENT = {"timeout": "60s", "connect_timeout": "5s"}
 
 _opened: dict[tuple[str, tuple[tuple[str, str], ...]], Store] = {}
@@ -119,8 +120,11 @@ def _open(place: FileUri, options: Mapping[str, str]) -> Store:
             place.scheme,
             place.bucket,
             _client(place, options, _RETRY),
-            _client(place, options, {"max_retries": 0}),
+            _client(place, options, _NO_RETRY),
             options,
+            lambda seconds, connecting: _client(
+                place, options, _NO_RETRY, {"timeout": f"{seconds}s", "connect_timeout": f"{connecting}s"}
+            ),
         )
     except (ConfigError, StoreUnavailableError):
         raise
@@ -128,7 +132,9 @@ def _open(place: FileUri, options: Mapping[str, str]) -> Store:
         raise unavailable(error, f"opening {place.store}") from error
 
 
-def _client(place: FileUri, options: Mapping[str, str], retry: Mapping[str, Any]) -> Any:
+def _client(
+    place: FileUri, options: Mapping[str, str], retry: Mapping[str, Any], limits: Mapping[str, str] | None = None
+) -> Any:
     from datetime import timedelta
 
     from obstore.exceptions import UnknownConfigurationKeyError
@@ -137,7 +143,8 @@ def _client(place: FileUri, options: Mapping[str, str], retry: Mapping[str, Any]
     config: Any = dict(options)
     if any(str(v).startswith("http://") for k, v in config.items() if "endpoint" in k):
         config.setdefault("allow_http", "true")
-    client = {name: value for name, value in _DEFAULT_CLIENT.items() if name not in config}
+    client = dict(limits) if limits else {n: value for n, value in _DEFAULT_CLIENT.items() if n not in config}
+    config = {name: value for name, value in config.items() if name not in (limits or ())}
     retries: Any = dict(retry)
     if "retry_timeout" in retries:
         retries["retry_timeout"] = timedelta(**retries["retry_timeout"])
