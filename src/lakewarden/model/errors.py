@@ -200,6 +200,39 @@ class CommitConflictError(LakewardenError):
     hint = "Nothing of this commit is visible. Run the job again when fewer writers are at work on this table."
 
 
+class BoundsError(UnreadableMetadataError):
+    """A file of a table's metadata asks for more than may be spent on one file, or holds what cannot be carried."""
+
+    code = "LW-TABLE-010"
+    exit_code = Exit.REFUSED
+    hint = (
+        "Have an engine write the table's metadata anew (expire snapshots, or set a property), or correct the file; "
+        "until then nothing of this table is touched."
+    )
+
+
+class UnprovenListError(LakewardenError):
+    """Nothing tells whether a manifest list is whole: it ends where a cut would end it, and its snapshot counts nothing."""
+
+    code = "LW-TABLE-011"
+    exit_code = Exit.REFUSED
+    hint = (
+        "Compare the list with a backup; if it is whole, expire its snapshot, or rewrite the table's manifests with an "
+        "engine that records total-data-files and total-delete-files in the summary. Nothing of this table is touched."
+    )
+
+
+class ContradictoryMetadataError(LakewardenError):
+    """Two places of one table's metadata cannot both be true, so something of it is lost."""
+
+    code = "LW-TABLE-012"
+    exit_code = Exit.REFUSED
+    hint = (
+        "Something was lost from the file named above: restore it, or roll the table back to an earlier metadata file; "
+        "nothing of this table is touched."
+    )
+
+
 class PlanError(LakewardenError):
     """A plan that can no longer be trusted as it is."""
 

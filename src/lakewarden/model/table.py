@@ -129,6 +129,7 @@ class TableState:
     writer_prefixes: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     refusal: Refusal | None = None
+    digest: str = ""  # of the metadata file's bytes (SHA-256), where the metadata is one file whose name may come again
 
     @property
     def held(self) -> tuple[Holder, ...]:

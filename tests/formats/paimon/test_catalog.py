@@ -127,7 +127,7 @@ class TestTrouble:
         table.put("tag/tag-x", "[" * 100_000)
         refusal = load(catalog(lake.path), "p.db.a").refusal
         assert refusal is not None
-        assert refusal.code == "LW-TABLE-001"
+        assert refusal.code == "LW-TABLE-010"
 
     def test_a_table_that_cannot_be_listed_is_refused_and_the_others_go_on(self, lake: Lake) -> None:
         table = lake.create("a")

@@ -172,7 +172,7 @@ def test_staged_snapshots_stay_while_they_are_young() -> None:
 
 
 def test_a_ref_whose_snapshot_is_missing_is_left_to_its_owner() -> None:
-    """And nothing else goes wrong because of it: the plan shows the table."""
+    """And no snapshot of its table expires: the one that it names may have been lost from the metadata."""
     refs = {"main": branch(2), "lost": tag(77), "gone": branch(78)}
     broken = document(line(9, 8), refs)
     found = retention(broken, hours(0, max_ref_age=timedelta()), NOW)
@@ -180,7 +180,9 @@ def test_a_ref_whose_snapshot_is_missing_is_left_to_its_owner() -> None:
     assert kept(found) == {2}
     where = "file:///lake/t/metadata/00001-a.metadata.json"
     state = table_state("lake.db.t", where, broken)
-    assert survey(state, Version(where, b"", broken), hours(0), NOW).refusal is None
+    refusal = survey(state, Version(where, b"", broken), hours(0), NOW).refusal
+    assert refusal is not None
+    assert refusal.code == "LW-TABLE-012"
 
 
 def test_the_instant_is_taken_to_the_millisecond() -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.formats.iceberg.catalog.connection import Connection
-from lakewarden.formats.iceberg.metadata.document import PATH_PROPERTIES, table_state, unread
+from lakewarden.formats.iceberg.metadata.document import GARBLED, PATH_PROPERTIES, table_state, unread
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.metadata.recent import recent_states
 from lakewarden.model.errors import (
@@ -63,9 +63,10 @@ class IcebergCatalog:
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""
         try:
-            document = self._known.fresh(pointer.metadata_location).document
-            state = table_state(pointer.identifier, pointer.metadata_location, document)
-            return self._with_recent(self._served(state), document, cutoff)
+            version = self._known.fresh(pointer.metadata_location)
+            state = table_state(pointer.identifier, pointer.metadata_location, version.document)
+            state = replace(state, digest=version.digest)
+            return self._with_recent(self._served(state), version.document, cutoff)
         except LakewardenError as error:
             return self._served(unread(pointer.identifier, pointer.metadata_location).refused(error.refusal()))
 
@@ -75,7 +76,7 @@ class IcebergCatalog:
             lists, files = recent_states(state, document, self._read, cutoff)
         except LakewardenError as error:
             return state if state.refusal else state.refused(error.refusal())
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except GARBLED as error:
             reason = f"an earlier metadata file of {state.identifier} lacks or garbles a field ({error}); nothing was touched"
             return state if state.refusal else state.refused(UnreadableMetadataError(reason).refusal())
         return replace(state, manifest_lists=(*state.manifest_lists, *lists), files=(*state.files, *files))

@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from lakewarden.formats.iceberg.commit.next_document import without
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
 from lakewarden.formats.iceberg.expiry.retention import STAGED, Retention, retention
-from lakewarden.formats.iceberg.metadata.document import snapshots_of, table_state
+from lakewarden.formats.iceberg.metadata.document import GARBLED, snapshots_of, table_state
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
@@ -43,7 +43,7 @@ class IcebergExpirer:
             return survey(state, self._known.loaded(state.metadata_location), policy, now)
         except LakewardenError as error:
             return Expiration(refusal=error.refusal())
-        except (KeyError, TypeError, ValueError) as error:
+        except GARBLED as error:
             reason = f"{state.metadata_location} lacks or garbles a field ({error}); nothing was touched"
             return Expiration(refusal=UnreadableMetadataError(reason).refusal())
 
@@ -64,7 +64,7 @@ class IcebergExpirer:
         )
         try:
             return tries(self._once, versions, table, detail, hands)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except GARBLED as error:
             # Whatever made it so since the plan: the other tables of the run are none of its business.
             reason = f"the metadata of {pointer.identifier} lacks or garbles a field ({error}); nothing was touched"
             raise UnreadableMetadataError(reason) from error

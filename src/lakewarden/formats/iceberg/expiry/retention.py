@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lakewarden.foreign.json_text import integer_text
 from lakewarden.formats.iceberg.metadata.document import snapshots_of
 from lakewarden.formats.iceberg.metadata.refs import BRANCH, MAIN, refs_of
 from lakewarden.model.errors import UnsupportedTableError
@@ -244,8 +245,8 @@ def _own(properties: Mapping[str, Any], key: str, default: int) -> int:
     if text is None:
         return default
     try:
-        return int(text)
-    except ValueError:
+        return integer_text(text)
+    except (TypeError, ValueError):
         raise UnsupportedTableError(
             f"its property history.expire.{key} is {text!r}, which is not a number; nothing of it is touched"
         ) from None

@@ -5,13 +5,12 @@ A library that drops a field it does not know would drop the files that field pr
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from lakewarden.foreign.json_text import instant_ms, integer, integer_or_none, integer_text, read_object
+from lakewarden.formats.iceberg.metadata.contradictions import check_consistent
 from lakewarden.model.errors import (
     EncryptedTableError,
     GcDisabledError,
@@ -20,11 +19,13 @@ from lakewarden.model.errors import (
     UnsupportedTableError,
 )
 from lakewarden.model.table import LoggedMetadata, ManifestList, ReachedFile, Ref, TableState
-from lakewarden.model.uri import FileUri
+from lakewarden.model.uri import FileUri, is_address
 from lakewarden.model.verdict import Kind
 
 NEWEST_FORMAT = 3
-GZIP_MAGIC = b"\x1f\x8b"
+GC_ENABLED = "gc.enabled"
+# What a field of a wrong kind makes the readers below raise; the table is refused for it.
+GARBLED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 # Properties that name a directory the table writes to.
 PATH_PROPERTIES = (
@@ -80,14 +81,8 @@ KNOWN_SNAPSHOT_FIELDS = frozenset(
 
 
 def parse(data: bytes, uri: str) -> dict[str, Any]:
-    """The document, unzipped if need be. Raises UnreadableMetadataError."""
-    try:
-        document = json.loads(gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data)
-    except (ValueError, OSError, EOFError, zlib.error, RecursionError) as error:
-        raise UnreadableMetadataError(f"{uri} is not readable metadata ({error}); nothing was touched") from error
-    if not isinstance(document, dict):
-        raise UnreadableMetadataError(f"{uri} is not a metadata document; nothing was touched")
-    return document
+    """The document, unzipped if need be. Raises UnreadableMetadataError or BoundsError."""
+    return read_object(data, uri)
 
 
 def table_state(identifier: str, uri: str, document: Mapping[str, Any]) -> TableState:
@@ -96,19 +91,21 @@ def table_state(identifier: str, uri: str, document: Mapping[str, Any]) -> Table
     A table that is refused although its files are known still says what it reaches: it may hold files in other
     tables' directories, and those must stay.
     """
-    state = unread(identifier, uri)
+    state = _described(unread(identifier, uri), document)
     try:
-        state = _described(state, document)
+        check_places(uri, document)
+        state = replace(state, format_version=integer(document.get("format-version") or 0))
         check_readable(state, document)
         filled = _filled(state, document)
         try:
-            check_permitted(filled)
+            check_consistent(uri, document)
+            check_permitted(filled, document)
         except LakewardenError as error:
             return filled.refused(error.refusal())
         return filled
     except LakewardenError as error:
         return state.refused(error.refusal())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except GARBLED as error:
         reason = f"{uri} lacks or garbles a field ({type(error).__name__}: {error}); nothing was touched"
         return state.refused(UnreadableMetadataError(reason).refusal())
 
@@ -118,33 +115,33 @@ def unread(identifier: str, uri: str) -> TableState:
     location = table_directory(uri)
     return TableState(
         identifier=identifier, format="iceberg", uuid="", metadata_location=uri, location=location,
-        roots=(location,) if _is_address(location) else (),
+        roots=(location,) if is_address(location) else (),
     )  # fmt: skip
 
 
 def _described(state: TableState, document: Mapping[str, Any]) -> TableState:
-    """The table's name, place and properties. Raises ValueError for a directory that is no address."""
-    location = str(document.get("location") or state.location)
-    properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
-    roots = dict.fromkeys([location, *(properties[p] for p in PATH_PROPERTIES if properties.get(p))])
-    for root in roots:
-        FileUri.parse(root)
+    """The table's name, places and properties, as far as they can be understood: a refused table has places too."""
+    said = document.get("location")
+    location = said if isinstance(said, str) and is_address(said) else state.location
+    found = document.get("properties")
+    properties = {str(k): str(v) for k, v in found.items()} if isinstance(found, Mapping) else {}
+    places = [location, *(properties[p] for p in PATH_PROPERTIES if properties.get(p))]
     return replace(
         state,
         uuid=str(document.get("table-uuid") or ""),
         location=location,
-        roots=tuple(roots),
-        format_version=int(document.get("format-version") or 0),
+        roots=tuple(dict.fromkeys(place for place in places if is_address(place))),
         properties=properties,
     )
 
 
-def _is_address(text: str) -> bool:
-    try:
-        FileUri.parse(text)
-    except ValueError:
-        return False
-    return True
+def check_places(uri: str, document: Mapping[str, Any]) -> None:
+    """Raise where the document does not say, or says in no address, which directories the table writes to."""
+    properties = document.get("properties") or {}
+    places = {"location": document["location"], **{p: properties[p] for p in PATH_PROPERTIES if properties.get(p)}}
+    for name, place in places.items():
+        if not isinstance(place, str) or not is_address(place):
+            raise UnreadableMetadataError(f"{uri} has {name} {place!r}, which is no address; nothing was touched")
 
 
 def table_directory(metadata_uri: str) -> str:
@@ -170,13 +167,20 @@ def check_readable(state: TableState, document: Mapping[str, Any]) -> None:
             )
 
 
-def check_permitted(state: TableState) -> None:
+def check_permitted(state: TableState, document: Mapping[str, Any]) -> None:
     """Raise where the table can be read, yet nothing in its directories may be judged."""
     name = state.identifier
     if not state.uuid:
         raise UnsupportedTableError(f"{name} has no table-uuid, so its files cannot be told from another table's")
-    if state.properties.get("gc.enabled", "true").lower() == "false":
+    # Whatever else an owner wrote there (`0`, `no`, ` false`, nothing at all) is no leave to clean.
+    allowed = (document.get("properties") or {}).get(GC_ENABLED, "true")
+    if isinstance(allowed, str) and allowed.lower() == "false":
         raise GcDisabledError(f"{name} has gc.enabled=false; nothing was touched")
+    if not isinstance(allowed, str) or allowed.lower() != "true":
+        raise GcDisabledError(
+            f"{name} has gc.enabled={allowed!r}, which is not true; nothing was touched",
+            hint="Only the word true allows cleaning: ask the owner, then set gc.enabled to it or remove the property.",
+        )
     if provider := state.properties.get("write.location-provider.impl"):
         raise UnsupportedTableError(f"{name} places its files by {provider}, whose directories are unknown")
 
@@ -193,31 +197,34 @@ def manifest_list(snapshot: Mapping[str, Any], *, soft: bool = False) -> Manifes
     return ManifestList(
         uri=str(snapshot["manifest-list"]),
         soft=soft,
-        data_files=None if data is None else int(data),
-        delete_files=None if deletes is None else int(deletes),
-        snapshot_id=int(snapshot["snapshot-id"]),
-        parent_id=snapshot.get("parent-snapshot-id"),
+        data_files=None if data is None else integer_text(data),
+        delete_files=None if deletes is None else integer_text(deletes),
+        snapshot_id=integer(snapshot["snapshot-id"]),
+        parent_id=integer_or_none(snapshot.get("parent-snapshot-id")),
     )
 
 
 def _filled(state: TableState, document: Mapping[str, Any]) -> TableState:
     snapshots = snapshots_of(document)
-    current = document.get("current-snapshot-id")
+    current = integer_or_none(document.get("current-snapshot-id"))
+    for snapshot in snapshots:
+        instant_ms(snapshot["timestamp-ms"])
     lists = tuple(manifest_list(snapshot) for snapshot in snapshots)
     return replace(
         state,
-        current_snapshot_id=None if current in (None, -1) else int(current),
+        current_snapshot_id=None if current == -1 else current,
         refs=tuple(
-            Ref(name, int(ref["snapshot-id"]), str(ref["type"])) for name, ref in (document.get("refs") or {}).items()
+            Ref(name, integer(ref["snapshot-id"]), str(ref["type"]))
+            for name, ref in (document.get("refs") or {}).items()
         ),
         files=tuple(_addressed(_named_files(state, document))),
         manifest_lists=lists,
         history=tuple(_history(document)),
-        snapshot_ids=frozenset(int(s["snapshot-id"]) for s in snapshots),
+        snapshot_ids=frozenset(integer(s["snapshot-id"]) for s in snapshots),
         writer_prefixes=tuple(
             sorted({str(j) for s in snapshots if (j := (s.get("summary") or {}).get("flink.job-id"))})
         ),
-        updated_ms=int(document["last-updated-ms"]),
+        updated_ms=instant_ms(document["last-updated-ms"]),
     )
 
 
@@ -247,7 +254,7 @@ def _strings_beyond(document: Mapping[str, Any], known: frozenset[str]) -> Itera
     stack = [value for key, value in document.items() if key not in known]
     while stack:
         value = stack.pop()
-        if isinstance(value, str) and "/" in value and _is_address(value):
+        if isinstance(value, str) and "/" in value and is_address(value):
             yield ReachedFile(value, Kind.OTHER)
         elif isinstance(value, Mapping):
             stack.extend(value.values())
@@ -258,6 +265,6 @@ def _strings_beyond(document: Mapping[str, Any], known: frozenset[str]) -> Itera
 def _history(document: Mapping[str, Any]) -> Iterator[LoggedMetadata]:
     """Earlier metadata files, each with the instant at which the next one replaced it."""
     log = document.get("metadata-log") or []
-    instants = [*(int(entry["timestamp-ms"]) for entry in log), int(document["last-updated-ms"])]
+    instants = [*(instant_ms(entry["timestamp-ms"]) for entry in log), instant_ms(document["last-updated-ms"])]
     for entry, start, end in zip(log, instants, instants[1:], strict=False):
         yield LoggedMetadata(str(entry["metadata-file"]), start, end)

@@ -6,9 +6,11 @@ table is loaded; only what they say is remembered, and only as long as the bytes
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -19,13 +21,18 @@ from lakewarden.model.ports import Files
 MOST_BYTES = 32 << 20  # of the files; parsed, they take several times as much
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Version:
     """A metadata file and what it holds."""
 
     location: str
     raw: bytes
     document: Mapping[str, Any]
+
+    @cached_property
+    def digest(self) -> str:
+        """What identifies the bytes, where the name alone does not: a `v3.metadata.json` may come again."""
+        return hashlib.sha256(self.raw).hexdigest()
 
 
 def read_version(files: Files, location: str) -> Version:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from lakewarden.foreign.json_text import integer
 from lakewarden.formats.iceberg.metadata.document import manifest_list, parse, snapshots_of
 from lakewarden.model.table import LoggedMetadata, ManifestList, ReachedFile, TableState
+from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Kind
 
 Read = Callable[[str], bytes]
@@ -26,11 +28,13 @@ def recent_states(
     files: dict[str, ReachedFile] = {}
     for earlier in _documents(recent, document, read):
         for snapshot in snapshots_of(earlier):
-            if int(snapshot["snapshot-id"]) not in state.snapshot_ids and snapshot.get("manifest-list"):
+            if integer(snapshot["snapshot-id"]) not in state.snapshot_ids and snapshot.get("manifest-list"):
                 lists[snapshot["manifest-list"]] = manifest_list(snapshot, soft=True)
         for field in ("statistics", "partition-statistics"):
             for entry in earlier.get(field) or []:
-                files[entry["statistics-path"]] = ReachedFile(str(entry["statistics-path"]), Kind.STATISTICS, soft=True)
+                path = str(entry["statistics-path"])
+                FileUri.parse(path)
+                files[path] = ReachedFile(path, Kind.STATISTICS, soft=True)
     files.update({uri: ReachedFile(uri, Kind.MANIFEST_LIST, soft=True) for uri in lists})
     return list(lists.values()), list(files.values())
 
@@ -47,10 +51,13 @@ def _documents(recent: list[LoggedMetadata], document: Mapping[str, Any], read: 
     if oldest is not None:
         yield oldest
         known = {s.get("sequence-number") for s in snapshots_of(document)}
-        since = range(
-            int(oldest.get("last-sequence-number") or 0) + 1, int(document.get("last-sequence-number") or 0) + 1
-        )
-        if oldest.get("format-version", 1) > 1 and all(number in known for number in since):
+        since = range(_last_number(oldest) + 1, _last_number(document) + 1)
+        # The last number is whatever the document claims: only as many are looked for as there are snapshots.
+        if (
+            oldest.get("format-version", 1) > 1
+            and len(since) <= len(known)
+            and all(number in known for number in since)
+        ):
             return
     for entry in recent[1:]:
         if (earlier := _read(entry, read)) is not None:
@@ -63,10 +70,14 @@ def _never_expired(document: Mapping[str, Any]) -> bool:
     numbers = {s.get("sequence-number") for s in snapshots}
     ids = {s.get("snapshot-id") for s in snapshots}
     orphaned = any(s.get("parent-snapshot-id") not in (None, -1, *ids) for s in snapshots)
-    last = int(document.get("last-sequence-number") or 0)
+    last = _last_number(document)
     statistics = bool(document.get("statistics") or document.get("partition-statistics"))
-    whole = numbers == set(range(1, last + 1)) and not orphaned
-    return document.get("format-version", 1) > 1 and whole and not statistics
+    every = len(numbers) == last and numbers == set(range(1, last + 1))
+    return document.get("format-version", 1) > 1 and every and not orphaned and not statistics
+
+
+def _last_number(document: Mapping[str, Any]) -> int:
+    return integer(document.get("last-sequence-number") or 0)
 
 
 def _read(entry: LoggedMetadata, read: Read) -> dict[str, Any] | None:

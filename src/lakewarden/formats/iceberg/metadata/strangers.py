@@ -13,14 +13,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from lakewarden.formats.iceberg.metadata.document import GZIP_MAGIC, manifest_list, parse, snapshots_of
-from lakewarden.model.errors import LakewardenError, UnreadableMetadataError
+from lakewarden.foreign.json_text import instant_ms, integer
+from lakewarden.foreign.unpack import GZIP_MAGIC
+from lakewarden.formats.iceberg.metadata.document import GARBLED, manifest_list, parse, snapshots_of
+from lakewarden.model.errors import BoundsError, LakewardenError, UnreadableMetadataError
 from lakewarden.model.table import ManifestList, TableState
 from lakewarden.model.uri import canonical
 
 HEAD_BYTES = 64 << 10
-_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
-_UPDATED = re.compile(rb'"last-updated-ms"\s*:\s*(\d+)')
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"\\\x00-\x1f]{1,200})"')
+_UPDATED = re.compile(rb'"last-updated-ms"\s*:\s*(\d{1,18})\b')
 
 
 class Standing(StrEnum):
@@ -94,7 +96,7 @@ class Recogniser:
                 "format": "iceberg",
                 "why": str(error),
             }
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except GARBLED:
             # Not metadata as anybody writes it. It names nothing that could be read, and is itself kept.
             found = Stranger(Standing.NAMELESS, "")
         ours = self.fleet.get(found.uuid)
@@ -145,6 +147,9 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bo
                 return Stranger(Standing.ANCESTOR, name, updated_ms=int(updated.group(1)))
     try:
         document = parse(stores.get(uri), uri)
+    except BoundsError:
+        # Other readers may take it: it is somebody's, and nobody here can say what it needs.
+        raise
     except UnreadableMetadataError:
         uuid = _UUID.search(start)
         name = uuid.group(1).decode(errors="replace") if uuid else ""
@@ -157,9 +162,11 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bo
         return Stranger(Standing.FOREIGN if name else Standing.NAMELESS, name)
     if uri in ours.metadata:
         return _logged(ours)
-    updated_ms = int(document.get("last-updated-ms") or 0)
+    updated_ms = instant_ms(document.get("last-updated-ms") or 0)
     unknown = [
-        s for s in snapshots_of(document) if int(s["snapshot-id"]) not in ours.snapshot_ids and s.get("manifest-list")
+        s
+        for s in snapshots_of(document)
+        if integer(s["snapshot-id"]) not in ours.snapshot_ids and s.get("manifest-list")
     ]
     lists = tuple(manifest_list(snapshot, soft=True) for snapshot in unknown)
     if updated_ms < ours.oldest_ms:
@@ -167,5 +174,5 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bo
     parents = [canonical(str(entry["metadata-file"])) for entry in document.get("metadata-log") or []]
     if parents and parents[-1] not in ours.metadata:
         return Stranger(Standing.FORK, name, lists)
-    recent = [s for s in unknown if int(s.get("timestamp-ms") or 0) >= ours.oldest_ms]
+    recent = [s for s in unknown if instant_ms(s.get("timestamp-ms") or 0) >= ours.oldest_ms]
     return Stranger(Standing.RIVAL if recent else Standing.LEFTOVER, name, lists)

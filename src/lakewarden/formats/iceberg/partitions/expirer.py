@@ -9,7 +9,7 @@ from typing import Any
 
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
 from lakewarden.formats.iceberg.commit.versions import Versions
-from lakewarden.formats.iceberg.metadata.document import manifest_list
+from lakewarden.formats.iceberg.metadata.document import GARBLED, manifest_list
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.partitions.choice import PartitionClock, expirable_partitions
 from lakewarden.formats.iceberg.partitions.drop import drop_partitions
@@ -95,7 +95,7 @@ class IcebergPartitionExpirer:
         location = state.metadata_location
         try:
             return Aging.of(self._known.loaded(location).document)
-        except (KeyError, TypeError, ValueError) as error:
+        except GARBLED as error:
             raise UnreadableMetadataError(
                 f"{location} lacks or garbles a field ({error}); nothing was touched"
             ) from error

@@ -10,6 +10,7 @@ from lakewarden.formats.avro import AvroFile
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
 from lakewarden.formats.iceberg.manifests.files import DATA, live_count, read_list
+from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.partitions.bounds import bound
 from lakewarden.formats.iceberg.partitions.drop import commits_in_main
@@ -51,7 +52,7 @@ class IcebergManifestRewriter:
             return survey_of(lines, max(1, target), policy)
         except LakewardenError as error:
             return ManifestSurvey(refusal=error.refusal())
-        except (KeyError, TypeError, ValueError) as error:
+        except GARBLED as error:
             reason = f"{state.metadata_location} lacks or garbles a field ({error}); nothing was touched"
             return ManifestSurvey(refusal=UnreadableMetadataError(reason).refusal())
 

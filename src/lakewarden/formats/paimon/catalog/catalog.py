@@ -61,7 +61,7 @@ class PaimonCatalog:
             return self._served(table_state(pointer.identifier, table, table_uuid(table)))
         except LakewardenError as error:
             return unread(pointer.identifier, location, seen).refused(error.refusal())
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
             reason = f"the metadata of {location} is garbled ({type(error).__name__}: {error}); nothing was touched"
             return unread(pointer.identifier, location, seen).refused(UnreadableMetadataError(reason).refusal())
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from lakewarden.foreign.json_text import integer
 from lakewarden.formats.paimon.metadata.listing import BranchFiles, MetadataFile, fingerprint, list_metadata
 from lakewarden.formats.paimon.metadata.table import Branch, PaimonTable, Schema, Snapshot, Tag, parse_json
 from lakewarden.model.errors import UnreadableMetadataError, UnsettledTableError
@@ -145,7 +146,7 @@ def _same_number(file: MetadataFile, number: int) -> None:
 
 
 def _next_snapshot(data: bytes, uri: str) -> int:
-    number = parse_json(data, uri).get("nextSnapshot")
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise UnreadableMetadataError(f"{uri} does not say which snapshot its reader needs next")
-    return number
+    try:
+        return integer(parse_json(data, uri).get("nextSnapshot"))
+    except TypeError as error:
+        raise UnreadableMetadataError(f"{uri} does not say which snapshot its reader needs next") from error

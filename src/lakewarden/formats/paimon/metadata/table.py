@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakewarden.foreign.json_text import instant_ms, integer, integer_or_none, read_object
 from lakewarden.model.errors import UnreadableMetadataError
 
 MAIN = "main"
+# Of one snapshot, schema, tag or consumer file. A schema of ten thousand columns has about a megabyte.
+MOST_BYTES, MOST_VALUES = 16 << 20, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,21 @@ class Snapshot:
         document = parse_json(data, uri)
         try:
             return Snapshot(
-                id=_number(document["id"]),
-                schema_id=_number(document["schemaId"]),
+                id=integer(document["id"]),
+                schema_id=integer(document["schemaId"]),
                 # Without one of them the commit would seem to need fewer files than it does.
                 base=_name(document["baseManifestList"]),
                 delta=_name(document["deltaManifestList"]),
                 changelog=_text(document.get("changelogManifestList")),
-                base_size=_optional(document.get("baseManifestListSize")),
-                delta_size=_optional(document.get("deltaManifestListSize")),
-                changelog_size=_optional(document.get("changelogManifestListSize")),
+                base_size=integer_or_none(document.get("baseManifestListSize")),
+                delta_size=integer_or_none(document.get("deltaManifestListSize")),
+                changelog_size=integer_or_none(document.get("changelogManifestListSize")),
                 index_manifest=_text(document.get("indexManifest")),
                 statistics=_text(document.get("statistics")),
                 commit_user=str(document["commitUser"]),
-                commit_identifier=_number(document["commitIdentifier"]),
+                commit_identifier=integer(document["commitIdentifier"]),
                 commit_kind=str(document["commitKind"]),
-                time_ms=_number(document["timeMillis"]),
+                time_ms=instant_ms(document["timeMillis"]),
                 raw=data,
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -66,8 +68,7 @@ class Snapshot:
     @property
     def document(self) -> dict[str, Any]:
         """Everything the file says, also what this version does not know."""
-        found: dict[str, Any] = json.loads(self.raw)
-        return found
+        return parse_json(self.raw, f"snapshot {self.id}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,12 @@ class Schema:
         document = parse_json(data, uri)
         try:
             return Schema(
-                id=_number(document["id"]),
+                id=integer(document["id"]),
                 fields=tuple(dict(field) for field in document["fields"]),
                 partition_keys=tuple(str(key) for key in document.get("partitionKeys") or ()),
                 primary_keys=tuple(str(key) for key in document.get("primaryKeys") or ()),
                 options={str(key): str(value) for key, value in (document.get("options") or {}).items()},
-                time_ms=_number(document.get("timeMillis") or 0),
+                time_ms=instant_ms(document.get("timeMillis") or 0),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UnreadableMetadataError(f"{uri} is not a schema file ({type(error).__name__}: {error})") from error
@@ -159,24 +160,8 @@ class PaimonTable:
 
 
 def parse_json(data: bytes, uri: str) -> dict[str, Any]:
-    """A JSON object, or UnreadableMetadataError that names the file."""
-    try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise UnreadableMetadataError(f"{uri} is not JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise UnreadableMetadataError(f"{uri} is not a JSON object")
-    return document
-
-
-def _number(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _optional(value: object) -> int | None:
-    return None if value is None else _number(value)
+    """A JSON object. Raises UnreadableMetadataError, or BoundsError for one that is too large; both name the file."""
+    return read_object(data, uri, most_bytes=MOST_BYTES, most_values=MOST_VALUES)
 
 
 def _name(value: object) -> str:
