@@ -40,10 +40,14 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What lies directly in one directory: objects (`key` is the bare name), and names of directories, sorted."""
+    """What lies directly in one directory: objects (`key` is the bare name), and names of directories, sorted.
+
+    `odd` has names, escaped so that they can be shown, that cannot be carried or lead elsewhere (links).
+    """
 
     files: tuple[Stat, ...]
     directories: tuple[str, ...]
+    odd: tuple[str, ...] = ()
 
 
 class Files(Protocol):
@@ -60,7 +64,12 @@ class Files(Protocol):
     def head(self, uri: str) -> Stat | None: ...
 
     def entries(self, prefix: str) -> Directory:
-        """What lies directly in a directory; empty if it is not there. StoreUnavailableError for everything else."""
+        """What lies directly in a directory; empty if it is not there. StoreUnavailableError for everything else, also
+        for a directory with an odd name in it."""
+        ...
+
+    def places(self, prefix: str) -> Directory:
+        """The same, with odd names told apart: for whoever can refuse each of them and go on with the others."""
         ...
 
     def create(self, uri: str, data: bytes) -> bool:

@@ -137,17 +137,19 @@ class LocalDisk:
         return [f"{base[1:]}{name}/" for name in names], False
 
     def entries(self, prefix_key: str) -> Directory:
-        """What lies directly in a directory, in one look at it. Raises OSError; StoreUnavailableError for a name or a
-        kind of file that cannot be carried."""
+        """What lies directly in a directory, in one look at it; `odd` are names and kinds of files that cannot be
+        carried. Raises OSError; StoreUnavailableError for a directory that is a link."""
         base = _directory(prefix_key)
         if base != "/" and stat.S_ISLNK(os.lstat(base[:-1]).st_mode):
             raise StoreUnavailableError(f"{base} cannot be listed for what it is (symlink)")
         files: builtins.list[Stat] = []
         below: builtins.list[str] = []
+        odd: builtins.list[str] = []
         with os.scandir(base) as entries:
             for entry in entries:
                 if bad_name(entry.name) is not None:
-                    raise StoreUnavailableError(f"a name in {base} cannot be listed ({shown(entry.name)})")
+                    odd.append(shown(entry.name))
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     below.append(entry.name)
                     continue
@@ -156,11 +158,10 @@ class LocalDisk:
                 except FileNotFoundError:
                     continue
                 if not stat.S_ISREG(found.st_mode):
-                    raise StoreUnavailableError(
-                        f"{base}{entry.name} cannot be listed for what it is (special, or a symlink)"
-                    )
+                    odd.append(entry.name)
+                    continue
                 files.append(Stat(entry.name, found.st_size, modified_of(found), etag_of(found)))
-        return Directory(tuple(sorted(files, key=lambda file: file.key)), tuple(sorted(below)))
+        return Directory(tuple(sorted(files, key=lambda file: file.key)), tuple(sorted(below)), tuple(sorted(odd)))
 
     def first_after(self, prefix_key: str, after: str) -> str | None:
         base = _directory(prefix_key)[1:]

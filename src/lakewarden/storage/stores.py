@@ -9,7 +9,7 @@ from typing import Any
 from lakewarden.model.errors import ConfigError, StoreUnavailableError
 from lakewarden.model.ports import Directory, Stat
 from lakewarden.model.uri import FileUri
-from lakewarden.storage.entries import entries_of
+from lakewarden.storage.entries import entries_of, places_of
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.store import Store, unavailable
@@ -82,6 +82,10 @@ class Stores:
     def entries(self, prefix: str) -> Directory:
         """What lies directly in a directory; empty if it is not there. StoreUnavailableError for everything else."""
         return entries_of(self.at(prefix), FileUri.parse(FileUri.parse(prefix).as_prefix()).key)
+
+    def places(self, prefix: str) -> Directory:
+        """The same, with names told apart that cannot be carried or lead elsewhere."""
+        return places_of(self.at(prefix), FileUri.parse(FileUri.parse(prefix).as_prefix()).key)
 
     def put(self, uri: str, data: bytes) -> None:
         self.at(uri).put(FileUri.parse(uri).key, data)

@@ -128,6 +128,11 @@ class Meddled:
         self.lists += 1
         return self._stores.entries(prefix)
 
+    def places(self, prefix: str) -> Directory:
+        self._before_list(self.lists)
+        self.lists += 1
+        return self._stores.places(prefix)
+
     def create(self, uri: str, data: bytes) -> bool:
         return self._stores.create(uri, data)
 

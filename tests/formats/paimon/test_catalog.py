@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,6 +109,20 @@ def test_spellings_of_the_warehouse(lake: Lake, spelling: str) -> None:
     assert load(catalog(spelling.format(lake.path)), "p.db.a").location == f"file://{lake.path}/db.db/a/"
 
 
+class Vanishing(Meddled):
+    """A directory goes as soon as the one above it has been listed, as a mount does."""
+
+    def __init__(self, stores: Stores, lost: Path) -> None:
+        super().__init__(stores)
+        self._lost = lost
+
+    def places(self, prefix: str) -> Directory:
+        found = super().places(prefix)
+        if prefix == f"file://{self._lost.parent}/":
+            shutil.rmtree(self._lost, ignore_errors=True)
+        return found
+
+
 class TestTrouble:
     def test_a_damaged_table_is_refused_and_keeps_its_root(self, lake: Lake) -> None:
         table = lake.create("a")
@@ -167,21 +182,123 @@ class TestTrouble:
         with pytest.raises(CatalogUnavailableError, match="warehouse"):
             open_format("p", {}, STORES, lambda *_: None).pointers()
 
-    def test_a_link_to_a_database_is_an_error(self, lake: Lake, tmp_path: Path) -> None:
+    def test_a_link_to_a_database_is_refused_and_the_others_go_on(self, lake: Lake, tmp_path: Path) -> None:
         lake.create("a")
         (tmp_path / "elsewhere.db").mkdir()
         (lake.path / "linked.db").symlink_to(tmp_path / "elsewhere.db")
-        with pytest.raises(StoreUnavailableError, match="linked"):
-            catalog(lake.path).pointers()
+        found = catalog(lake.path)
+        assert names(found) == ["p.db.a", "p.linked"]
+        state = load(found, "p.linked")
+        assert state.refusal is not None
+        assert (state.refusal.code, state.roots) == ("LW-STORE-003", (f"file://{lake.path}/linked.db/",))
+        assert "linked.db" in state.refusal.message
+        assert load(found, "p.db.a").refusal is None
+
+    @pytest.mark.parametrize("name", [b"stray", b"no\xffutf8", b"bell\x07"])
+    def test_an_odd_name_in_a_database_is_refused_and_the_others_go_on(
+        self, lake: Lake, tmp_path: Path, name: bytes
+    ) -> None:
+        table = lake.create("a")
+        table.write("2024-01-01")
+        outside = Lake(tmp_path / "other").create("t")
+        there = os.fsencode(lake.path / "db.db") + b"/" + name
+        os.symlink(os.fsencode(outside.path), there) if name == b"stray" else os.mkdir(there)
+        found = catalog(lake.path)
+        first, second = sorted(found.pointers(), key=lambda pointer: pointer.identifier)
+        assert first.identifier == "p.db.a"
+        assert found.load(first, NOW).refusal is None
+        state = found.load(second, NOW)
+        assert state.refusal is not None
+        assert state.refusal.code == "LW-STORE-003"
+        assert f"file://{lake.path}/db.db/" in state.refusal.message
+        assert [root.startswith(f"file://{lake.path}/db.db/") for root in state.roots] == [True]
+        assert found.pointers() == [first, second]
+
+    def test_links_beside_the_databases_are_nobodys(self, lake: Lake) -> None:
+        lake.create("a")
+        (lake.path / "readme").symlink_to("/etc/hostname")
+        assert names(catalog(lake.path)) == ["p.db.a"]
+
+    @pytest.mark.parametrize("kept", ["snapshot", "manifest", "tag", "changelog", "consumer", "branch"])
+    def test_a_table_whose_schema_is_lost_is_refused(self, lake: Lake, kept: str) -> None:
+        """It may need files anywhere, and nobody can say which."""
+        table = lake.create("a")
+        table.write("2024-01-01")
+        lake.create("b")
+        table.opened.create_tag("t", 1)
+        table.opened.branch_manager().create_branch("side", "t")
+        table.put("changelog/changelog-1", (table.path / "snapshot/snapshot-1").read_bytes())
+        table.put("consumer/consumer-c", '{"nextSnapshot": 1}')
+        for directory in table.path.iterdir():
+            if directory.name != kept:
+                shutil.rmtree(directory)
+        found = catalog(lake.path)
+        assert names(found) == ["p.db.a", "p.db.b"]
+        state = load(found, "p.db.a")
+        assert state.refusal is not None
+        assert (state.refusal.code, state.roots) == ("LW-TABLE-001", (table.location,))
+        assert f"{table.location}schema/" in state.refusal.message
+        assert load(found, "p.db.b").refusal is None
+
+    @pytest.mark.parametrize("sign", ["manifest", "tag", "changelog", "consumer", "branch"])
+    def test_a_table_whose_snapshots_are_lost_is_no_empty_one(self, lake: Lake, sign: str) -> None:
+        """The hints went with them; something else says that there were commits."""
+        table = lake.create("a")
+        table.write("2024-01-01", "2024-01-02")
+        table.opened.create_tag("t", 1)
+        if sign == "branch":
+            table.opened.branch_manager().create_branch("side", "t")
+            shutil.rmtree(table.path / "branch/branch-side/snapshot")
+        else:
+            table.put("changelog/changelog-1", (table.path / "snapshot/snapshot-1").read_bytes())
+            table.put("consumer/consumer-c", '{"nextSnapshot": 2}')
+            for directory in ("snapshot", "manifest", "tag", "changelog", "consumer"):
+                if directory != sign:
+                    shutil.rmtree(table.path / directory, ignore_errors=True)
+        refusal = load(catalog(lake.path), "p.db.a").refusal
+        assert refusal is not None
+        assert refusal.code == "LW-TABLE-001"
+        assert "no snapshot file" in refusal.message
+        assert sign in refusal.message
+
+    def test_a_table_that_nobody_has_written_to(self, lake: Lake) -> None:
+        """Data files come before the first commit, and a reader may wait for it."""
+        table = lake.create("a")
+        table.put("dt=2024-01-01/bucket-0/data-6d5a3c52-58c5-5d4f-9e57-0a7d8a4f9b61-0.parquet")
+        table.put("consumer/consumer-c", '{"nextSnapshot": 1}')
+        assert load(catalog(lake.path), "p.db.a").refusal is None
+
+    @pytest.mark.parametrize("directory", ["metadata", "bucket-0", "dt=2024-01-01/bucket-0", "schema", "manifest"])
+    def test_a_directory_that_was_never_a_table(self, lake: Lake, directory: str) -> None:
+        """What another format, or nobody, put among the tables."""
+        lake.create("a")
+        place = lake.path / "db.db/other" / directory
+        place.mkdir(parents=True)
+        (place / "00000-x.metadata.json").touch()
+        assert names(catalog(lake.path)) == ["p.db.a"]
+
+    @pytest.mark.parametrize("lost", ["db.db", "db.db/a"])
+    def test_a_directory_that_vanishes_while_it_is_looked_at_is_an_error(self, lake: Lake, lost: str) -> None:
+        lake.create("a").write("2024-01-01")
+        lake.create("b", database="other")
+        files = Vanishing(STORES, lake.path / lost)
+        with pytest.raises(CatalogUnavailableError, match=lost):
+            catalog(lake.path, files).pointers()
+
+    def test_an_empty_database_is_one(self, lake: Lake) -> None:
+        lake.create("a")
+        (lake.path / "new.db").mkdir()
+        (lake.path / "db.db/new").mkdir()
+        assert names(catalog(lake.path)) == ["p.db.a"]
 
     def test_a_database_that_cannot_be_listed_is_not_an_empty_one(self, lake: Lake) -> None:
         lake.create("a")
 
         class Broken(Meddled):
-            def entries(self, prefix: str) -> Directory:
+            def places(self, prefix: str) -> Directory:
                 if prefix.endswith(".db/"):
                     raise StoreUnavailableError("no answer")
-                return super().entries(prefix)
+                return super().places(prefix)
 
         with pytest.raises(StoreUnavailableError):
             catalog(lake.path, Broken(STORES)).pointers()

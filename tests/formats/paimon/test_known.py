@@ -42,6 +42,10 @@ class Counted:
         self.asked["listed"] += 1
         return self._stores.entries(prefix)
 
+    def places(self, prefix: str) -> Directory:
+        self.asked["listed"] += 1
+        return self._stores.places(prefix)
+
     def head(self, uri: str) -> Stat | None:
         return self._stores.head(uri)
 

@@ -25,6 +25,8 @@ METADATA_NAMES = {
 }
 HINTS = frozenset({"EARLIEST", "LATEST"})
 BRANCH_PREFIX = "branch-"
+# Also lists (`manifest-list-…`) and index manifests, by the uuid in each.
+COMMITTED = re.compile("(index-)?manifest-(list-)?[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,15 @@ def list_metadata(location: str, files: Files) -> tuple[BranchFiles, ...]:
     names = files.entries(f"{location}branch/").directories
     branches = [(name.removeprefix(BRANCH_PREFIX), f"{location}branch/{name}/") for name in names if _is_branch(name)]
     return tuple(_branch(name, directory, files) for name, directory in [(MAIN, location), *branches])
+
+
+def signs_of_commits(location: str, files: Files) -> str | None:
+    """The address of a manifest list or manifest, which only a commit writes; None if there is none.
+
+    Raises StoreUnavailableError.
+    """
+    names = (file.key for file in files.entries(f"{location}manifest/").files)
+    return next((f"{location}manifest/{name}" for name in names if COMMITTED.match(name)), None)
 
 
 def fingerprint(branches: Iterable[BranchFiles]) -> str:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakewarden.foreign.json_text import integer
-from lakewarden.formats.paimon.metadata.listing import BranchFiles, MetadataFile, fingerprint, list_metadata
+from lakewarden.formats.paimon.metadata.listing import (
+    BranchFiles,
+    MetadataFile,
+    fingerprint,
+    list_metadata,
+    signs_of_commits,
+)
 from lakewarden.formats.paimon.metadata.table import Branch, PaimonTable, Schema, Snapshot, Tag, parse_json
 from lakewarden.model.errors import UnreadableMetadataError, UnsettledTableError
 from lakewarden.model.ports import Files
@@ -56,7 +62,8 @@ def _read(location: str, branches: Sequence[BranchFiles], files: Files) -> Paimo
     for branch in branches:
         if not branch.schema:
             raise UnreadableMetadataError(
-                f"{branch.directory} has no schema file, so what branch {branch.name} needs is unknown"
+                f"{branch.directory}schema/ has no schema file, so what branch {branch.name} needs is unknown; "
+                "nothing was touched"
             )
     first = _by_number(branches[0].schema)[0]
     blobs = _fetch(dict.fromkeys(file.uri for branch in branches for file in _wanted(branch)), files)
@@ -67,7 +74,8 @@ def _read(location: str, branches: Sequence[BranchFiles], files: Files) -> Paimo
         fingerprint=fingerprint(branches),
         first_schema=blobs[first.uri],
     )
-    return replace(table, gone=frozenset(_gone(table, files)))
+    written = None if table.main.snapshots else signs_of_commits(location, files)
+    return replace(table, gone=frozenset(_gone(table, files)), written=written)
 
 
 def _gone(table: PaimonTable, files: Files) -> Iterator[str]:

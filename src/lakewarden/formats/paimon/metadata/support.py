@@ -43,7 +43,7 @@ def check_supported(identifier: str, table: PaimonTable) -> None:
     """Raise where what the metadata names is known, yet files could be missed or misjudged."""
     for branch in table.branches:
         _check_options(f"{identifier} (branch {branch.name})", branch.schema.options)
-        _check_snapshots(branch)
+        _check_snapshots(branch, table.written if branch is table.main else None)
         for snapshot in _all(branch):
             version = snapshot.document.get("version")
             if version is not None and (not isinstance(version, int) or version > NEWEST_SNAPSHOT_VERSION):
@@ -53,13 +53,25 @@ def check_supported(identifier: str, table: PaimonTable) -> None:
                 )
 
 
-def _check_snapshots(branch: Branch) -> None:
+def _check_snapshots(branch: Branch, written: str | None) -> None:
     """The format never removes the last snapshot: without it, all files of the branch would look like orphans."""
-    hint = branch.latest_hint or branch.earliest_hint
-    if hint and not branch.snapshots:
+    sign = None if branch.snapshots else next(_signs_of_snapshots(branch, written), None)
+    if sign is not None:
         raise UnreadableMetadataError(
-            f"{branch.directory}snapshot/ had snapshot {hint} and has no snapshot file at all; nothing was touched"
+            f"{branch.directory}snapshot/ has no snapshot file at all, although {sign}; nothing was touched"
         )
+
+
+def _signs_of_snapshots(branch: Branch, written: str | None) -> Iterator[str]:
+    """What says that a branch had snapshots. Hints lie beside the snapshots, and may have gone with them."""
+    if hint := branch.latest_hint or branch.earliest_hint:
+        yield f"a hint names snapshot {hint}"
+    yield from (f"tag {tag.name} is there" for tag in branch.tags)
+    yield from (f"changelog {changelog.id} is there" for changelog in branch.changelogs)
+    # A reader that waits for the first commit wants snapshot 1.
+    yield from (f"consumer {name} wants snapshot {number}" for name, number in branch.consumers.items() if number > 1)
+    if written is not None:
+        yield f"{written} is there, which only a commit writes"
 
 
 def _check_options(name: str, options: Mapping[str, str]) -> None:

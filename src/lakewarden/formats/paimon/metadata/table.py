@@ -141,7 +141,8 @@ class PaimonTable:
 
     `fingerprint` changes when any snapshot, tag, branch, changelog, consumer or schema file is added, removed or replaced.
     `first_schema` is main's oldest schema file: it tells a table from one that was created later in the same place.
-    `gone` has changelog lists that first snapshots name although the format has removed them.
+    `gone` has changelog lists that first snapshots name although the format has removed them. `written` is a file that
+    only a commit writes, of a table whose main branch has no snapshot.
     """
 
     location: str
@@ -149,6 +150,7 @@ class PaimonTable:
     fingerprint: str
     first_schema: bytes = b""
     gone: frozenset[str] = frozenset()
+    written: str | None = None
 
     @property
     def main(self) -> Branch:
