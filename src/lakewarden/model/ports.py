@@ -172,7 +172,8 @@ class Reader(Protocol):
         """What manifests name, a row an entry.
 
         `path` (the file's address, or for `by_name` its bare name), `deleted` (whether the entry takes the file away)
-        and `content` (0 data, 1 deletes). Maybe `extra`: lists of names of files that belong to this one.
+        and `content` (0 data, 1 deletes). Maybe `extra`: lists of names of files that belong to this one. Maybe, for
+        `by_name`, `external`: the file's whole address where the entry has one, null elsewhere.
         """
         ...
 

@@ -109,7 +109,9 @@ def _ways_of(deployment: Deployment, state: TableState, key: str, home: str | No
     paths = sorted(firsts)
     once = pa.Table.from_pylist([firsts[path] | {c.TABLE: i} for i, path in enumerate(paths)], schema=c.MANIFESTS)
     marks = _whole(read_manifests(read)(iter(once.to_batches())), c.MARKS, c.KEY)
-    holding = pc.unique(marks.filter(pc.equal(marks[c.KEY], match_key(key, home)))[c.TABLE]).to_pylist()
+    # By address too: an entry of a table whose files are known by name may tell where its file lies.
+    keys = pa.array([key, match_key(key, home)], pa.string())
+    holding = pc.unique(marks.filter(pc.is_in(marks[c.KEY], keys))[c.TABLE]).to_pylist()
     for path in (paths[i] for i in holding):
         yield from (_way(state, lists[i], path) for i in snapshots[path])
 

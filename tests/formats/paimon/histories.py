@@ -87,8 +87,13 @@ def _commits(location: Path) -> Iterator[Path]:
 
 
 def plant(history: History, hours: float = OLD) -> set[Path]:
-    """Files of every kind the format writes, old and named by nothing, in every place it writes to."""
-    planted = {history.location / name.format(uuid.uuid4(), uuid.uuid4()) for name in IN_TABLE}
+    """Files of every kind the format writes, old and named by nothing, in every place it writes to.
+
+    Manifests only where there was a commit: a table that has them and no snapshot has lost its snapshots.
+    """
+    committed = any(history.location.glob("snapshot/snapshot-*"))
+    names = IN_TABLE if committed else [name for name in IN_TABLE if not name.startswith(COMMITTED)]
+    planted = {history.location / name.format(uuid.uuid4(), uuid.uuid4()) for name in names}
     for home in history.location.glob("branch/branch-*"):
         planted.add(home / "snapshot" / f".snapshot-9.{uuid.uuid4()}.tmp")
     for bucket in sorted(_buckets(history)):
@@ -113,6 +118,7 @@ IN_TABLE = (
     "statistics/stat-{}-0",
     "snapshot/.snapshot-9.{}.tmp",
 )
+COMMITTED = ("manifest/manifest-", "manifest/index-manifest-")
 IN_BUCKET = (
     "data-{}-0.parquet",
     "data-{}-0.parquet.index",

@@ -9,7 +9,8 @@ import pytest
 
 from lakewarden.model.table import ReachedFile, TableState
 from lakewarden.model.verdict import Kind
-from lakewarden.steps.observe.links import aliased
+from lakewarden.steps.observe import links
+from lakewarden.steps.observe.links import aliased, reached_by_links
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 from tests.support.lakes import append
 
@@ -106,3 +107,54 @@ def test_a_name_above_a_root_by_the_same_link_is_no_other_name(tmp_path: Path) -
     state = TableState("lake.a.t", "iceberg", "u", f"{root}m.json", root, (root,), files=(above,))
     assert aliased([root], [state]) == {}
     assert aliased([root], [replace(state, files=(above, below))]).keys() == {root}
+
+
+class TestWhatManifestsName:
+    """Directories of data files, which only manifests name."""
+
+    @pytest.fixture
+    def lake(self, tmp_path: Path) -> str:
+        for name in ("real/t/data/p=1", "real/u", "plain/v"):
+            (tmp_path / name).mkdir(parents=True)
+        (tmp_path / "alias").symlink_to(tmp_path / "real")
+        (tmp_path / "plain/v/into").symlink_to(tmp_path / "real/t/data")
+        (tmp_path / "chain").symlink_to("alias")
+        (tmp_path / "loop").symlink_to("loop")
+        return f"file://{tmp_path}"
+
+    @pytest.mark.parametrize(
+        ("root", "named", "reached"),
+        [
+            ("real/t/", "alias/t/data/p=1/", True),  # through the link, of a root that has its real name
+            ("alias/t/", "real/t/data/p=1/", True),  # by the real name, of a root that is reached through the link
+            ("alias/t/", "chain/t/", True),  # two names, both through links
+            ("real/t/", "plain/v/into/p=1/", True),  # a link below another root
+            ("real/t/", "chain/t/data/gone/", True),  # also where nothing is any more
+            ("alias/t/", "alias/t/data/p=1/", False),
+            ("real/t/", "real/t/data/p=1/", False),
+            ("real/t/", "alias/u/", False),
+            ("real/t/", "alias/", False),  # a file above the root is not in it
+            ("real/t/", "real/t2/", False),
+            ("plain/v/", "alias/t/", False),
+            ("real/t/", "loop/t/", False),
+            ("gone/t/", "gone/t/data/", False),
+        ],
+    )
+    def test_a_root_is_refused_if_one_leads_into_it_by_another_name(
+        self, lake: str, root: str, named: str, reached: bool
+    ) -> None:
+        found = reached_by_links([f"{lake}/{root}", f"{lake}/plain/x/", "s3://b/t/"], [f"{lake}/{named}"])
+        assert found.keys() == ({f"{lake}/{root}"} if reached else set())
+        assert all((why.code, f"{lake}/{named}" in why.message) == ("LW-ROOT-005", True) for why in found.values())
+
+    def test_a_directory_is_looked_at_once(self, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        looked: list[str] = []
+        seen = links.os.lstat
+        monkeypatch.setattr(links.os, "lstat", lambda path: looked.append(path) or seen(path))
+        named = [f"{lake}/real/t/data/p={number}/" for number in range(200)]
+        assert reached_by_links([f"{lake}/real/t/"], named * 2) == {}
+        assert len(looked) == len(set(looked)) < 200 + 20
+
+    @pytest.mark.parametrize("name", ["a\0b", "a" * 5000, "/".join("a" * 3000)])
+    def test_names_that_no_disk_can_have_lead_nowhere(self, lake: str, name: str) -> None:
+        assert reached_by_links([f"{lake}/real/t/"], [f"{lake}/real/t/{name}/"]) == {}

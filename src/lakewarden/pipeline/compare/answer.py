@@ -33,6 +33,8 @@ MISSING = pa.schema([(c.TABLE, pa.int32()), ("files", pa.int64()), ("example", p
 TOUCHES = pa.schema([(c.TABLE, pa.int32()), (c.ROOT, pa.int32())])
 # Why a root is not what it seems.
 SIGNS = pa.schema([(c.ROOT, pa.int32()), ("sign", pa.string()), ("example", pa.string())])
+# Symbolic links under a root.
+LINKS = pa.schema([("link", pa.string())])
 # Tables with files that have to be opened before the plan is final.
 UNKNOWN_METADATA = pa.schema([(c.TABLE, pa.int32())])
 WRITER_FILES = pa.schema([(c.TABLE, pa.int32())])
@@ -46,6 +48,7 @@ LISTS: Lists = {
     "missing": MISSING,
     "touches": TOUCHES,
     "signs": SIGNS,
+    "links": LINKS,
     "unknown_metadata": UNKNOWN_METADATA,
     "writer_files": WRITER_FILES,
     "parts": PARTS,
@@ -68,7 +71,8 @@ class Answer:
 
     `needed` counts the files that each table was found to need, where that is known for all of it; `whole` are the tables
     of which every root they touch is known; `kept` are files that the reading left in the cache, `discarded` files of the
-    plan whose rows do not count.
+    plan whose rows do not count. `directories` are those of all local files that a holder names, `links` the symbolic
+    links among the candidates: any of them may lead into a root by another name.
     """
 
     counts: Mapping[tuple[int, str, str], Tally] = field(default_factory=dict)
@@ -83,6 +87,8 @@ class Answer:
     whole: frozenset[int] = frozenset()
     kept: tuple[KeptFile, ...] = ()
     discarded: tuple[PartFile, ...] = ()
+    directories: frozenset[str] = frozenset()
+    links: frozenset[str] = frozenset()
 
     @staticmethod
     def of(rows: pa.Table) -> Answer:
@@ -99,6 +105,7 @@ class Answer:
             missing={row[c.TABLE]: (row["files"], row["example"]) for row in told["missing"]},
             touches=frozenset((row[c.TABLE], row[c.ROOT]) for row in told["touches"]),
             signs=signs,
+            links=frozenset(row["link"] for row in told["links"]),
             unknown_metadata=frozenset(row[c.TABLE] for row in told["unknown_metadata"]),
             writer_files=frozenset(row[c.TABLE] for row in told["writer_files"]),
             parts=part_files(told["parts"]),

@@ -24,6 +24,7 @@ from lakewarden.pipeline.read.cache import Entries
 from lakewarden.pipeline.read.hashing import Hashes, key_hashes
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, match_keys
 from lakewarden.pipeline.read.places import BY_NAME_ROOT, Places
+from lakewarden.storage.store import SYMLINK
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -143,7 +144,9 @@ def _part(entries: Entries, root: int | NDArray[np.int32]) -> Part:
 def _needed(hold: str, several: Sequence[tuple[Part, int]]) -> tuple[Hashes, NDArray[np.int8], NDArray[np.int32]]:
     """The files that a holder needs, of those its manifests name; each manifest with whether it is soft."""
     hashes = np.concatenate([_NO_HASHES, *(part[0] for part, _ in several)])
-    kinds = np.concatenate([np.empty(0, np.int8), *(part[1] + SOFT if soft else part[1] for part, soft in several)])
+    kinds = np.concatenate(
+        [np.empty(0, np.int8), *(part[1] | np.int8(SOFT) if soft else part[1] for part, soft in several)]
+    )
     roots = np.concatenate([np.empty(0, np.int32), *(part[2] for part, _ in several)])
     added = np.concatenate([np.empty(0, bool), *(part[3] for part, _ in several)])
     # The least kind of a file is certain where any of its manifests is.
@@ -188,8 +191,11 @@ def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.R
         # files of a Paimon table were added.
         by_address, also = _places(live.hashes, addresses)
         at, found = np.where(found, at, by_address), found | also
+        released |= _places(live.released, addresses)[1]
     _, pending = _places(live.pending, addresses)
     missed = pa.array(~found)
+    # A live row is only counted, so its name does not travel; a link's does: where it leads has to be looked at.
+    told = pc.or_(missed, pc.fill_null(pc.equal(listed[c.FLAG], SYMLINK), False))
     nothing = pa.scalar(None, pa.int32())
     columns = {name: listed[name] for name in c.LISTED.names}
     marks = np.where(found, c.MARK_LIVE, 0) | np.where(released, c.MARK_RELEASED, 0)
@@ -198,7 +204,7 @@ def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.R
         # By the whole name: a sighting that another file's hash lends would let an orphan go too early.
         marks |= np.where(pc.is_in(listed[c.KEY], live.seen).to_numpy(zero_copy_only=False), c.MARK_SEEN, 0)
     for name in (c.KEY, c.ETAG):
-        columns[name] = pc.if_else(missed, columns[name], pa.scalar(None, pa.string()))
+        columns[name] = pc.if_else(told, columns[name], pa.scalar(None, pa.string()))
     if len(live.hashes):
         columns[c.TABLE] = pc.if_else(missed, nothing, pa.array(live.tables[at]))
         columns[c.KIND] = pc.if_else(missed, nothing, pa.array(live.kinds[at].astype(np.int32)))

@@ -24,6 +24,7 @@ from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
 from lakewarden.pipeline.read.cache import KEY_ROWS, kept_table, read_whole
 from lakewarden.pipeline.read.frames import local, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
+from lakewarden.storage.store import SYMLINK
 from lakewarden.storage.stores import Stores
 
 FEW_ROOTS = 64
@@ -33,7 +34,7 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
     """MARKS of every file that a holder needs, by the holder's mark; tables by their numbers."""
     holders = F.broadcast(local(spark, named.holders.rows).withColumnRenamed(c.MARK, "given"))
     entries = local(spark, manifests_once(named, names)).join(_names(spark, names, stores), ["kept", "path"])
-    kind = F.col(c.KIND) + F.when(F.col("soft"), SOFT).otherwise(0)
+    kind = F.col(c.KIND).bitwiseOR(F.when(F.col("soft"), SOFT).otherwise(0))
     counted = entries.groupBy(HOLDER, c.KEY).agg(
         F.min(kind).alias(c.KIND),
         F.sum(F.when(F.col("added"), 1).otherwise(0)).alias("adds"),
@@ -101,7 +102,8 @@ def join_and_judge(
     if memories is not None:
         joined = _with_memories(joined, memories)
     live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
-    # A live row is only counted, so its name does not have to travel any further.
+    # A live row is only counted, so its name does not have to travel any further; a link's does.
+    live = live & ~F.col(c.FLAG).eqNullSafe(SYMLINK)
     counted = [
         F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names
     ]

@@ -102,6 +102,7 @@ def _by_hash(
     found = Answer.of(pa.concat_tables([ANSWER.empty_table(), *rows]))
     answer = replace(
         found.knowing({**contents.refusals, **named.refusals}, (*named.kept, *contents.kept)),
+        directories=frozenset(contents.directories | named.directories),
         touches=found.touches | summed.touches,
         needed=counts,
         whole=frozenset(named.holders.tables.tolist()),
@@ -199,7 +200,8 @@ def _by_join(
     answer = Answer.of(rows)
     if asked.count_needs:
         answer = replace(answer, needed=_needs(marked))
-    return answer.knowing({**names.refusals, **named.refusals}, (*named.kept, *kept, *names.kept))
+    answer = answer.knowing({**names.refusals, **named.refusals}, (*named.kept, *kept, *names.kept))
+    return replace(answer, directories=names.directories | named.directories)
 
 
 def _needs(marked: DataFrame) -> dict[int, int]:

@@ -53,7 +53,7 @@ def manifest_lengths(named: Named) -> pa.Table:
 def marks_here(named: Named, names: NamesKept, rows: pa.Table) -> pa.Table:
     """MARKS as `by_join.marks` gives them, from KEY_ROWS that fit here."""
     entries = manifests_once(named, names).join(rows, ["kept", "path"], join_type="inner")
-    soft = pa.array(entries["soft"].to_numpy(zero_copy_only=False) * SOFT + entries[c.KIND].to_numpy(), pa.int32())
+    soft = pa.array(entries["soft"].to_numpy(zero_copy_only=False) * SOFT | entries[c.KIND].to_numpy(), pa.int32())
     entries = entries.select([HOLDER, c.KEY, "added"]).append_column(c.KIND, soft)
     sums = [(c.KIND, "min"), ("added", "sum"), ("added", "count")]
     counted = entries.group_by([HOLDER, c.KEY]).aggregate(sums)

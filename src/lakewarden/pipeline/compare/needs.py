@@ -35,7 +35,8 @@ from lakewarden.pipeline.read.cache import (
 )
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
 from lakewarden.pipeline.read.manifests import FEW_LISTS, NOTE, ReadTask, note_refusal, once, read_lists
-from lakewarden.pipeline.read.places import BY_NAME_ROOT, NO_ROOT, Places
+from lakewarden.pipeline.read.names import local_directories
+from lakewarden.pipeline.read.places import NO_ROOT, Places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +56,7 @@ READ = pa.schema(
         ("added", pa.binary()),
         ("kinds", pa.binary()),
         ("names", pa.list_(pa.string())),
+        ("directories", pa.list_(pa.string())),
         ("note", pa.string()),
         ("kept", pa.string()),
     ]
@@ -83,6 +85,12 @@ class Named:
     def keys(self) -> list[ManifestKey]:
         """Of each manifest of `once`."""
         return manifest_keys(self.once)
+
+    @property
+    def directories(self) -> set[str]:
+        """The directories of local manifests, and of local files that metadata itself names."""
+        columns = (self.by_holder["path"], self.holders.to_read.named[c.KEY])
+        return {directory for column in columns for directory in local_directories(column.combine_chunks())}
 
     @property
     def entries(self) -> int:
@@ -150,6 +158,11 @@ class Contents:
     refusals: Mapping[int, Refusal]
     kept: tuple[KeptFile, ...]
 
+    @property
+    def directories(self) -> set[str]:
+        """The directories of all local files that manifests name."""
+        return {directory for entries in self.entries.values() for directory in entries.directories}
+
 
 def open_manifests(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, places: Places) -> Contents:
     """Every manifest, from the cache or else from its file, with the root that each of its entries lies in."""
@@ -158,7 +171,7 @@ def open_manifests(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles
     found = {
         place: known[key]
         for place, key in enumerate(named.keys)
-        if key in known and (key.home is not None or not _spread(places, known[key].prefix))
+        if key in known and not _spread(places, known[key].prefix)
     }
     notes: list[str] = []
     kept: list[KeptFile] = []
@@ -169,13 +182,11 @@ def open_manifests(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles
             kept.append(KeptFile(**json.loads(row["kept"])))
         else:
             found[row["number"]] = Entries.of(row)
-    roots = {place: _roots(named.keys[place], entries, places) for place, entries in found.items()}
+    roots = {place: _roots(entries, places) for place, entries in found.items()}
     return Contents(found, roots, named.refused(notes), tuple(kept))
 
 
-def _roots(key: ManifestKey, entries: Entries, places: Places) -> int | NDArray[np.int32]:
-    if key.home is not None:
-        return BY_NAME_ROOT
+def _roots(entries: Entries, places: Places) -> int | NDArray[np.int32]:
     if entries.names is not None:
         return places.roots_of(entries.names)
     found = places.root_of_all(entries.prefix) if len(entries.hashes) else NO_ROOT
@@ -185,12 +196,14 @@ def _roots(key: ManifestKey, entries: Entries, places: Places) -> int | NDArray[
 
 @dataclass(frozen=True)
 class NamesKept:
-    """Where the names of each manifest of `Named.once` are: files of KEY_ROWS, and each manifest's file by id."""
+    """Where the names of each manifest of `Named.once` are: files of KEY_ROWS, and each manifest's file by id; and the
+    directories of all local files that manifests name."""
 
     ids: Mapping[int, str]
     files: tuple[KeptFile, ...]
     refusals: Mapping[int, Refusal]
     kept: tuple[KeptFile, ...]
+    directories: frozenset[str] = frozenset()
 
 
 def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, *, few: int | None = None) -> NamesKept:
@@ -200,7 +213,8 @@ def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, *,
     than fit here. Without it, FEW_MANIFESTS.
     """
     known = known_files(cache, named.keys, whole=few is not None)
-    ids = {place: id_of(known[key]) for place, key in enumerate(named.keys) if key in known}
+    ids = {place: id_of(known[key].file) for place, key in enumerate(named.keys) if key in known}
+    directories = {directory for found in known.values() for directory in found.directories}
     notes: list[str] = []
     kept: list[KeptFile] = []
     for row in _read(spark, _unread(named, ids), read, cache, None, few):
@@ -210,8 +224,9 @@ def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, *,
             kept.append(KeptFile(**json.loads(row["kept"])))
         else:
             ids[row["number"]] = row["id"]
-    files = {file.uri: file for file in (*known.values(), *kept) if file.kind == KEYS}
-    return NamesKept(ids, tuple(files.values()), named.refused(notes), tuple(kept))
+            directories.update(row["directories"])
+    files = {file.uri: file for file in (*(found.file for found in known.values()), *kept) if file.kind == KEYS}
+    return NamesKept(ids, tuple(files.values()), named.refused(notes), tuple(kept), frozenset(directories))
 
 
 def _unread(named: Named, known: Mapping[int, Any]) -> pa.Table:

@@ -32,7 +32,7 @@ from lakewarden.pipeline.compare.answer import (
 )
 from lakewarden.pipeline.compare.verdicts import STREAMING, Rules, judge, live_kinds
 from lakewarden.pipeline.read.names import KIND_CODES, METADATA_JSON, SOFT
-from lakewarden.storage.store import UNLISTABLE
+from lakewarden.storage.store import SYMLINK, UNLISTABLE
 from lakewarden.storage.stores import Stores
 
 ROWS_PER_PART = 250_000
@@ -72,6 +72,9 @@ def judge_and_write(task: JudgeTask) -> Callable[[Iterable[pa.RecordBatch]], Ite
             rest = listed.filter(pc.invert(live))
             if rest.num_rows:
                 told["signs"].append(_signs(rest, task.rules))
+                told["links"].append(
+                    rest.filter(pc.equal(rest[c.FLAG], SYMLINK)).select([c.KEY]).rename_columns(["link"])
+                )
                 judged = judge(rest, task.rules)
                 told["counts"].append(_counts(judged))
                 _to_open(judged, told)
@@ -154,7 +157,7 @@ def _signs(rows: pa.Table, rules: Rules) -> pa.Table:
     signs = pc.if_else(
         pc.fill_null(pc.starts_with(flags, UNLISTABLE), False),
         "unlistable",
-        pc.if_else(pc.equal(flags, "symlink"), "symlink", None),
+        pc.if_else(pc.equal(flags, SYMLINK), "symlink", None),
     )
     formats = rules.formats_of_roots(rows[c.ROOT].to_numpy())
     for number, names in enumerate(rules.names):

@@ -28,6 +28,7 @@ from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.hashing import Hashes, repeated_hashes
 from lakewarden.pipeline.read.manifests import ReadTask, read_entries
+from lakewarden.pipeline.read.names import local_directories
 from lakewarden.storage.copying import sizes_at
 from lakewarden.storage.stores import Stores
 
@@ -36,7 +37,8 @@ ENTRIES, KEYS, LISTS = "entries", "keys", "lists"
 Batches = Iterable[pa.RecordBatch]
 
 # One row per manifest. `prefix` is what all the names begin with, "" if nothing is common; `hashes`, `added` and `kinds`
-# have one member an entry.
+# have one member an entry. `directories` are those of local files, as the manifest names them: where a link leads may
+# change from one run to the next.
 ENTRY_ROWS = pa.schema(
     [
         ("path", pa.string()),
@@ -46,6 +48,7 @@ ENTRY_ROWS = pa.schema(
         ("hashes", pa.binary()),
         ("added", pa.binary()),
         ("kinds", pa.binary()),
+        ("directories", pa.list_(pa.string())),
     ]
 )
 # One row per entry. `kept` is the file's own id: a manifest that two runs read at once is in two files, and is taken from
@@ -83,7 +86,8 @@ class ManifestKey(NamedTuple):
 class Entries:
     """What one manifest names: hashes, whether each is added, kinds; and what all the names begin with.
 
-    The `names` themselves only where the beginning does not tell what has to be known of them.
+    The `names` themselves only where the beginning does not tell what has to be known of them. `directories` are those
+    of the local files among them.
     """
 
     hashes: Hashes
@@ -91,6 +95,7 @@ class Entries:
     kinds: NDArray[np.int8]
     prefix: str
     names: pa.Array | None = None
+    directories: Sequence[str] = ()
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> Entries:
@@ -102,6 +107,7 @@ class Entries:
             np.frombuffer(row["kinds"], np.int8),
             row["prefix"],
             None if names is None else pa.array(names, pa.string()),
+            row["directories"],
         )
 
 
@@ -167,10 +173,10 @@ def pack(
                 rows += [{"kept": json.dumps(asdict(file))} for file in files]
             end = 0
             for number, row in zip(numbers, entries.to_pylist(), strict=True):
-                told = {"number": number, "id": id}
+                told = {"number": number, "id": id, "directories": row["directories"]}
                 start, end = end, end + len(row["added"])
                 if with_names is not None:
-                    spread = row[c.HOME] is None and row["hashes"] and with_names(row["prefix"])
+                    spread = row["hashes"] and with_names(row["prefix"])
                     mine = names[c.KEY].slice(start, end - start).to_pylist() if spread else None
                     told |= {"names": mine, **{name: row[name] for name in ("prefix", "hashes", "added", "kinds")}}
                 rows.append(told)
@@ -201,6 +207,7 @@ def packed_rows(
             "hashes": hashes[start:end].tobytes(),
             "added": added[start:end].tobytes(),
             "kinds": kinds[start:end].tobytes(),
+            "directories": local_directories(names.slice(start, end - start)),
         }
         for key, start, end in zip(manifests, starts[:-1].tolist(), starts[1:].tolist(), strict=True)
     ]
@@ -246,7 +253,7 @@ def known_entries(
     for file in files:
         if len(found) == len(asked):
             break
-        if (rows := read_kept(stores, file)) is not None:
+        if (rows := _read_entries(stores, file)) is not None:
             places = {key: place for place, key in enumerate(manifest_keys(rows)) if key in asked and key not in found}
             mine = rows.take(pa.array(list(places.values()), pa.int64())).to_pylist()
             found |= {key: Entries.of(row) for key, row in zip(places, mine, strict=True)}
@@ -254,26 +261,40 @@ def known_entries(
     return {key: entries for key, entries in found.items() if key in present}
 
 
+def _read_entries(stores: Stores, file: KeptFile) -> pa.Table | None:
+    """ENTRY_ROWS of a file; None for one that was harmed, or written by a version that kept less."""
+    rows = read_kept(stores, file)
+    return rows if rows is not None and rows.column_names == ENTRY_ROWS.names else None
+
+
+class KnownNames(NamedTuple):
+    """The file of KEY_ROWS that has a manifest's names, and the directories of the local files among them."""
+
+    file: KeptFile
+    directories: Sequence[str]
+
+
 def known_files(
     cache: CacheFiles, wanted: Iterable[ManifestKey], *, whole: bool = False
-) -> dict[ManifestKey, KeptFile]:
-    """By manifest, the file of KEY_ROWS that has its names, where it is as long as it was when they were proven.
+) -> dict[ManifestKey, KnownNames]:
+    """By manifest, where its names are, if that file is as long as it was when they were proven.
 
     `whole`: and has the same bytes, which only whoever takes few names has the time to see.
     """
     asked = {key for key in wanted if key.length is not None}
     names = {id_of(file): file for file in cache.of(KEYS)}
-    found: dict[ManifestKey, KeptFile] = {}
+    found: dict[ManifestKey, KnownNames] = {}
     for file in cache.of(ENTRIES):
         beside = names.get(id_of(file))
         if beside is None or not _as_long(cache.stores, beside):
             continue
-        if (rows := read_kept(cache.stores, file)) is not None:
-            mine = {key: beside for key in manifest_keys(rows) if key in asked}
+        if (rows := _read_entries(cache.stores, file)) is not None:
+            pairs = zip(manifest_keys(rows), rows["directories"].to_pylist(), strict=True)
+            mine = {key: KnownNames(beside, directories) for key, directories in pairs if key in asked}
             if mine and (not whole or read_kept(cache.stores, beside) is not None):
                 found |= mine
     present = still_there(cache.stores, found)
-    return {key: file for key, file in found.items() if key in present}
+    return {key: known for key, known in found.items() if key in present}
 
 
 def still_there(stores: Stores, keys: Iterable[ManifestKey]) -> frozenset[ManifestKey]:

@@ -26,7 +26,7 @@ from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.avro.decode import decode_files, warm_up
-from lakewarden.pipeline.read.names import KIND_CODES, canonical_column
+from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column, directories
 from lakewarden.storage.stores import Stores
 
 # Up to so many lists the driver is done before a Spark stage has begun.
@@ -248,15 +248,32 @@ def _named_files(rows: list[Row], part: Part, reader: Reader) -> pa.Table:
         owner = owner[alive.to_numpy(zero_copy_only=False)]
     mark = pc.if_else(deleted, c.MARK_LIVE | c.MARK_DELETED, c.MARK_LIVE).cast(pa.int32())
     kinds = _kinds(rows, table, owner)
-    members = [_marked(rows, _keys(rows, _column(table, "path", pa.string()), owner, reader), kinds, owner, mark)]
-    if "extra" in table.column_names:
-        extra, places = _flattened(table["extra"])
+    found = [_marked(rows, _keys(rows, _column(table, "path", pa.string()), owner, reader), kinds, owner, mark)]
+    for keys, places, of in _beside_entries(rows, table, owner, kinds, reader):
         at = pa.array(places)
-        keys = _keys(rows, extra, owner[places], reader)
-        beside = _marked(rows, keys, kinds.take(at), owner[places], mark.take(at))
+        more = _marked(rows, keys, of.take(at), owner[places], mark.take(at))
         # They count for nothing: the list recorded the number of entries, not of files.
-        members.append(beside.append_column("beside", pa.repeat(True, len(extra))))
-    return pa.concat_tables(members, promote_options="default")
+        found.append(more.append_column("beside", pa.repeat(True, len(keys))))
+    return pa.concat_tables(found, promote_options="default")
+
+
+def _beside_entries(
+    rows: list[Row], table: pa.Table, owner: NDArray[np.int64], kinds: pa.Array, reader: Reader
+) -> Iterator[tuple[pa.Array, NDArray[np.int64], pa.Array]]:
+    """What entries name beside the names of their files: keys, the entry of each, and the entries' kinds."""
+    extra, of_entry = pa.array([], pa.string()), np.empty(0, np.int64)
+    if "extra" in table.column_names:
+        extra, of_entry = _flattened(table["extra"])
+        yield _keys(rows, extra, owner[of_entry], reader), of_entry, kinds
+    if "external" in table.column_names:
+        # By address beside by name. Soft: a file that is missing would be missing twice.
+        addresses, soft = _column(table, "external", pa.string()), pc.bit_wise_or(kinds, pa.scalar(SOFT, pa.int32()))
+        outside = pc.is_valid(addresses).to_numpy(zero_copy_only=False)
+        yield canonical_column(addresses.drop_null()), np.flatnonzero(outside), soft
+        mine = outside[of_entry]
+        above = directories(addresses.take(pa.array(of_entry[mine])))
+        names = pc.binary_join_element_wise(above, extra.filter(pa.array(mine)), "/")
+        yield canonical_column(names), of_entry[mine], soft
 
 
 def _keys(rows: list[Row], names: pa.Array, owner: NDArray[np.int64], reader: Reader) -> pa.Array:

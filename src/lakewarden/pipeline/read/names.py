@@ -34,6 +34,7 @@ def _spellings() -> list[tuple[str, str]]:
 
 
 _RULES = _spellings()
+LOCAL = "file:///"
 _PLAIN = ("s3://", "file:///", "gs://")
 _KNOWN = rf"^(file:///|({'|'.join(sorted(set(SCHEME_CLASSES.values()) - {'file'}))})://[^/])"
 _HOSTED = r"^(?i:file)://[^/]"
@@ -95,3 +96,15 @@ def match_keys(keys: pa.Array, roots: pa.Array, homes: Mapping[int, str]) -> pa.
 def file_names(keys: pa.Array) -> pa.Array:
     """The part after the last slash, whatever lines the directories' names have."""
     return pc.replace_substring_regex(keys, r"(?s)^.*/", "")
+
+
+def directories(addresses: pa.Array) -> pa.Array:
+    """The part before the last slash; an address without one is its own."""
+    return pc.list_element(pc.split_pattern(addresses, "/", max_splits=1, reverse=True), 0)
+
+
+def local_directories(addresses: pa.Array) -> list[str]:
+    """The directories of local files among these addresses, each once, with a slash at the end: a disk may know one of
+    them under another name. Much fewer than files, as a rule."""
+    mine = addresses.filter(pc.starts_with(addresses, LOCAL))
+    return [f"{directory}/" for directory in pc.unique(directories(mine)).to_pylist()]

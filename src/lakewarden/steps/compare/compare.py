@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakewarden.model.roots import Root, home_of
+from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.plan_files import JudgeTask, empty_part
@@ -19,6 +20,7 @@ from lakewarden.steps.compare.manifest_cache import cache_files, remember
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import Fleet
+from lakewarden.steps.observe.links import reached_by_links
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.compare.compare import Memory
@@ -67,7 +69,16 @@ def compare(
     answer = in_spark(lambda: compare_files(holders, candidates, task, asked, memory))
     empty_parts(deployment, [ground.directory + part.name for part in answer.discarded])
     remember(deployment, answer.kept)
-    return Findings.of(answer, rules.changing)
+    return _with_links(Findings.of(answer, rules.changing), answer, ground.fleet)
+
+
+def _with_links(findings: Findings, answer: Answer, fleet: Fleet) -> Findings:
+    """With the roots refused whose files a manifest, or a link under another root, reaches by another name."""
+    found = reached_by_links((root.prefix for root in fleet.roots), (*answer.directories, *answer.links))
+    if not found:
+        return findings
+    linked = {root.id: found[root.prefix] for root in fleet.roots if root.prefix in found}
+    return replace(findings, root_refusals={**linked, **findings.root_refusals})
 
 
 def read_task(deployment: Deployment) -> ReadTask:

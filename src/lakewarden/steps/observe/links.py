@@ -1,8 +1,13 @@
-"""One local directory under two names: what is needed under one of them looks unneeded under the other."""
+"""One local directory under two names: what is needed under one of them looks unneeded under the other.
+
+What tables and their metadata name is looked at before anything is compared. What manifests name is known only when they
+have been read: a directory is resolved once, however many files lie in it.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 
 from lakewarden.model.errors import Refusal
@@ -30,6 +35,56 @@ def aliased(prefixes: Iterable[str], states: Iterable[TableState]) -> dict[str, 
                 found |= {name: _refusal(linked, target) for name in (place, other) if name in local}
         above.append((there, place))
     return found
+
+
+def reached_by_links(prefixes: Iterable[str], named: Iterable[str]) -> dict[str, Refusal]:
+    """Those of these roots into which one of the named directories or links leads, under a name that is not the root's.
+
+    A root that everybody reaches through the same link is not among them: its files have one name there.
+    """
+    disk = _Disk()
+    roots: dict[str, list[str]] = {}
+    for prefix in prefixes:
+        if prefix.startswith(LOCAL):
+            roots.setdefault(disk.real(prefix), []).append(prefix)
+    found: dict[str, Refusal] = {}
+    for place in named if roots else ():
+        there = disk.real(place)
+        end = len(there)
+        while end > 0:
+            for prefix in roots.get(there[:end], ()):
+                # Below the root's own name, and led nowhere by the steps after it.
+                if prefix not in found and place != prefix + there[end:]:
+                    found[prefix] = _refusal(place, prefix)
+            end = there.rfind("/", 0, end - 1) + 1
+    return found
+
+
+class _Disk:
+    """Where local directories really are. Each is looked at once, by one call beside that for the directory above it."""
+
+    def __init__(self) -> None:
+        self._known = {"": ""}
+
+    def real(self, place: str) -> str:
+        """The address of a directory, ending in a slash, with all links in it resolved."""
+        path = place.removeprefix(LOCAL).rstrip("/")
+        above, unknown = path, []
+        while above not in self._known:
+            unknown.append(above)
+            above = above.rpartition("/")[0]
+        real = self._known[above]
+        for step in reversed(unknown):
+            real = self._known[step] = _resolved(f"{real}/{step.rpartition('/')[2]}")
+        return f"{LOCAL}{real}/"
+
+
+def _resolved(path: str) -> str:
+    """A path whose directory has no link in it. What is not there, or cannot be looked at, leads nowhere else."""
+    try:
+        return os.path.realpath(path).rstrip("/") if stat.S_ISLNK(os.lstat(path).st_mode) else path
+    except (OSError, ValueError):
+        return path
 
 
 def _elsewhere(state: TableState) -> Iterator[str]:

@@ -93,7 +93,11 @@ def _manifests(table: pa.Table) -> pa.Table:
 def _entries(table: pa.Table) -> pa.Table:
     # An entry that does not say what it is counts as added: its file stays.
     deleted = pc.fill_null(pc.not_equal(table["status"], ADDED), False)
-    return _with_extra(table, {"path": table["path"], "deleted": deleted, "content": pa.repeat(0, table.num_rows)})
+    columns = {"path": table["path"], "deleted": deleted, "content": pa.repeat(0, table.num_rows)}
+    if "external" in table.column_names and table["external"].null_count < table.num_rows:
+        # A writer may have been told where to write by an option that no schema has: only the entry knows.
+        columns["external"] = table["external"]
+    return _with_extra(table, columns)
 
 
 def _with_extra(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
