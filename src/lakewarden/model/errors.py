@@ -141,6 +141,28 @@ class CatalogUnavailableError(LakewardenError):
     hint = "Nothing was changed. Check the catalog's address and credentials, then run the command again."
 
 
+class CatalogMissingError(CatalogUnavailableError):
+    """A catalog that is not there: never an empty one."""
+
+    code = "LW-CATALOG-002"
+    hint = "Mount the disk that holds the catalog's database, or correct `uri` in its properties, then run the command again."
+
+
+class PointerMissingError(LakewardenError):
+    """A catalog names a table and not its metadata: it is there, and cannot be seen."""
+
+    code = "LW-CATALOG-003"
+    exit_code = Exit.REFUSED
+    hint = "Enter the table's current metadata file in its catalog again, or drop the table if it is lost; then plan again."
+
+
+class UnbelievableListingError(CatalogUnavailableError):
+    """A server's answers to what tables it has do not fit together."""
+
+    code = "LW-CATALOG-004"
+    hint = "Nothing was changed. Look at the server, or at what stands between it and here, then run the command again."
+
+
 class UnreadableMetadataError(LakewardenError):
     code = "LW-TABLE-001"
     exit_code = Exit.REFUSED

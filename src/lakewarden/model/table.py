@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.verdict import Kind
 
+# A part of a name as it is, or in backticks: then it holds a dot, or backticks, each of which is written twice.
+_PART = re.compile(r"`((?:[^`]|``)*)`(?=\.|$)|([^.]*)")
+
+
+def identifier_of(catalog: str, parts: Iterable[str]) -> str:
+    """What a table is called everywhere: `catalog.namespace….table`, as text that no other table has.
+
+    A part with a dot is written in backticks, because the table `b.c` in the namespace `a` (lake.a.`b.c`) and the table
+    `c` in the namespace `a.b` (lake.a.b.c) are two tables. A part without one is written as it is.
+    """
+    return ".".join(map(_quoted, (catalog, *parts)))
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts that a name was joined from: the inverse of `identifier_of`."""
+    parts: list[str] = []
+    at = 0
+    while at <= len(name):
+        found = _PART.match(name, at)
+        assert found is not None  # the second way matches whatever there is, if only nothing
+        parts.append(found[2] if found[1] is None else found[1].replace("``", "`"))
+        at = found.end() + 1
+    return tuple(parts)
+
 
 def catalog_of(identifier: str) -> str:
     """The catalog of `catalog.namespace….table`."""
-    return identifier.split(".", 1)[0]
+    return parts_of(identifier)[0]
 
 
 def name_within(identifier: str) -> str:
-    """What its catalog calls a table: `namespace….table`."""
-    return identifier.split(".", 1)[1]
+    """What its catalog calls a table, as text: `namespace….table`. Its `parts_of` are what a catalog is asked for."""
+    return ".".join(map(_quoted, parts_of(identifier)[1:]))
+
+
+def _quoted(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`" if "." in part or "`" in part else part
 
 
 @dataclass(frozen=True, slots=True)

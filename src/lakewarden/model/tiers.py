@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
-from lakewarden.model.table import ManifestList
+from lakewarden.model.table import ManifestList, parts_of
 from lakewarden.model.uri import FileUri, canonical
 
 # Classes whose objects have to be asked back before they can be read.
@@ -87,7 +87,7 @@ class Move:
 
 def cold_directory(destination: str, identifier: str, uuid: str) -> str:
     """A table's directory in the cold place: named for people, and no other table's (two may have had one name)."""
-    *parents, name = [re.sub(r"[^A-Za-z0-9_=-]+", "_", part) or "_" for part in identifier.split(".")]
+    *parents, name = [re.sub(r"[^A-Za-z0-9_=-]+", "_", part) or "_" for part in parts_of(identifier)]
     return f"{destination.rstrip('/')}/{'/'.join(parents)}/{name}-{uuid[:8]}/"
 
 

@@ -40,7 +40,7 @@ def judge_tables(
             orphans=verdicts.get(Verdict.ORPHAN, Tally()),
             missing=count,
             missing_example=example,
-            from_inventory=any(_covers(prefix, state.location) for prefix in inventory),
+            from_inventory=bool(state.location) and any(_covers(prefix, state.location) for prefix in inventory),
             last_live_files=seen.live_files if seen and seen.uuid == state.uuid else None,
             max_share=policy.max_orphan_share,
             max_orphans=policy.max_orphans,

@@ -18,7 +18,7 @@ from lakewarden.model.margins import MARGINS
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import RunResult, RunStatus
-from lakewarden.model.table import catalog_of
+from lakewarden.model.table import catalog_of, parts_of
 from lakewarden.model.tiers import Move, MovedTable, Relocator
 from lakewarden.model.uri import FileUri, canonical
 from lakewarden.model.verdict import Kind
@@ -184,7 +184,8 @@ def _find(deployment: Deployment, text: str) -> ColdSnapshot:
 
 
 def _relocator(deployment: Deployment, identifier: str) -> Relocator:
-    if len(identifier.split(".")) < 3 or "" in identifier.split("."):
+    parts = parts_of(identifier)
+    if len(parts) < 3 or "" in parts:
         raise UsageError(f"--as {identifier} is not catalog.namespace.name; nothing was restored")
     catalog = catalog_of(identifier)
     relocators = {name: found.relocator for name, found in deployment.formats.items() if found.relocator is not None}

@@ -7,12 +7,14 @@ partial view and a library with the fields it knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.formats.iceberg.catalog.connection import Connection
+from lakewarden.formats.iceberg.catalog.listing import Found, Name, tables_of
+from lakewarden.formats.iceberg.catalog.rows import table_rows
 from lakewarden.formats.iceberg.metadata.document import GARBLED, PATH_PROPERTIES, table_state, unread
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.metadata.recent import recent_states
@@ -21,16 +23,15 @@ from lakewarden.model.errors import (
     LakewardenError,
     NessieServedError,
     PartialViewError,
+    PointerMissingError,
     UnreadableMetadataError,
 )
 from lakewarden.model.format import Vend
-from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.table import Pointer, TableState, identifier_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
     from pyiceberg.table import Table
-
-LOAD_THREADS = 16
 
 # What a server says of a table's store: the properties that PyIceberg's own FileIO would use.
 STORE_PROPERTIES = ("s3.", "gcs.", "adls.", "client.")
@@ -45,23 +46,29 @@ class IcebergCatalog:
         self._known = known
         self._read = read
         self._vend = vend
+        self._before: Mapping[Name, Found] = {}
+        self._previous: Mapping[str, str] = {}
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
         try:
             catalog = self._connection.catalog()
-            rows = _sql_rows(catalog)
-            found = list(rows) if rows is not None else list(self._loaded(catalog))
+            rows = self._rows(catalog)
+            found = dict(self._answers(catalog) if rows is None else rows)
         except LakewardenError:
             raise
         except Exception as error:
             raise CatalogUnavailableError(
                 f"catalog {self.name} could not be read ({type(error).__name__}: {error}); nothing was planned or changed"
             ) from error
-        return [Pointer(f"{self.name}.{table}", location) for table, location in sorted(found)]
+        return sorted(
+            (Pointer(identifier_of(self.name, n), at) for n, at in found.items()), key=attrgetter("identifier")
+        )
 
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""
+        if not pointer.metadata_location:
+            return self._unseen(pointer.identifier)
         try:
             version = self._known.fresh(pointer.metadata_location)
             state = table_state(pointer.identifier, pointer.metadata_location, version.document)
@@ -69,6 +76,26 @@ class IcebergCatalog:
             return self._with_recent(self._served(state), version.document, cutoff)
         except LakewardenError as error:
             return self._served(unread(pointer.identifier, pointer.metadata_location).refused(error.refusal()))
+
+    def _unseen(self, identifier: str) -> TableState:
+        """A table of which its catalog knows the name alone, and perhaps where its metadata was before."""
+        before = self._previous.get(identifier, "")
+        last = f" (before it was {before})" if before else ""
+        refusal = PointerMissingError(
+            f"{identifier} is in its catalog without a metadata file{last}: what it needs cannot be seen; nothing of it was touched"
+        ).refusal()
+        known = unread(identifier, before).roots if before else ()
+        return TableState(identifier, "iceberg", "", "", "", known).refused(refusal)
+
+    def _rows(self, catalog: PyIcebergCatalog) -> list[tuple[Name, str]] | None:
+        """All pointers of a SQL catalog; None for other kinds."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        if not isinstance(catalog, SqlCatalog):
+            return None
+        rows = list(table_rows(catalog))
+        self._previous = {identifier_of(self.name, row.name): row.previous for row in rows if not row.location}
+        return [(row.name, row.location) for row in rows]
 
     def _with_recent(self, state: TableState, document: Mapping[str, Any], cutoff: datetime) -> TableState:
         """The table with what its recent states reach; refused if one of those cannot be understood."""
@@ -101,15 +128,12 @@ class IcebergCatalog:
                 f"catalog {self.name} is served by Nessie, whose other branches are not visible here"
             )
 
-    def _loaded(self, catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]]:
-        """Pointers of a catalog that only answers table by table, asked concurrently."""
-        names = [name for namespace in _namespaces(catalog, ()) for name in catalog.list_tables(namespace)]
-        with ThreadPoolExecutor(LOAD_THREADS) as pool:
-            for found in pool.map(lambda name: self._pointer(catalog, name), names):
-                if found is not None:
-                    yield found
+    def _answers(self, catalog: PyIcebergCatalog) -> Iterator[tuple[Name, str]]:
+        """Pointers of a catalog that only answers table by table."""
+        self._before = tables_of(catalog, lambda name: self._table(catalog, name), self._before)
+        return ((name, found.location) for name, found in self._before.items())
 
-    def _pointer(self, catalog: PyIcebergCatalog, name: tuple[str, ...]) -> tuple[str, str] | None:
+    def _table(self, catalog: PyIcebergCatalog, name: Name) -> Found | None:
         """A table and its metadata file; None for a table that was dropped since it was listed."""
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -126,9 +150,9 @@ class IcebergCatalog:
         if not table.metadata_location:
             raise self._unloaded(name, ValueError("it names no metadata file"))
         self._pass_on_credentials(table)
-        return ".".join(name), table.metadata_location
+        return Found(table.metadata_location, str(table.metadata.table_uuid))
 
-    def _unloaded(self, name: tuple[str, ...], error: Exception) -> CatalogUnavailableError:
+    def _unloaded(self, name: Name, error: Exception) -> CatalogUnavailableError:
         """Where the table lies is unknown, so it may need files of any root: nothing can be planned beside it."""
         return CatalogUnavailableError(
             f"catalog {self.name} could not be read: it lists {'.'.join(name)} but does not load it "
@@ -145,39 +169,10 @@ class IcebergCatalog:
                     self._vend(place, store)
 
 
-def _namespaces(catalog: PyIcebergCatalog, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for namespace in catalog.list_namespaces(parent):
-        yield namespace
-        if namespace != parent:
-            yield from _namespaces(catalog, namespace)
-
-
-def _listed(catalog: PyIcebergCatalog, name: tuple[str, ...]) -> bool:
+def _listed(catalog: PyIcebergCatalog, name: Name) -> bool:
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     try:
         return name in catalog.list_tables(name[:-1])
     except NoSuchNamespaceError:
         return False
-
-
-def _sql_rows(catalog: PyIcebergCatalog) -> Iterator[tuple[str, str]] | None:
-    """All pointers of a SQL catalog in one query; None for other kinds.
-
-    Asking table by table costs a query and a metadata read each, which a fleet of thousands pays
-    before every batch.
-    """
-    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
-
-    if not isinstance(catalog, SqlCatalog):
-        return None
-    return _rows(catalog, IcebergTables.__table__)
-
-
-def _rows(catalog: Any, table: Any) -> Iterator[tuple[str, str]]:
-    columns = table.c
-    query = table.select().where(columns.catalog_name == catalog.name)
-    with catalog.engine.connect() as connection:
-        for row in connection.execute(query).mappings():
-            if row.get("iceberg_type") in (None, "TABLE") and row["metadata_location"]:
-                yield f"{row['table_namespace']}.{row['table_name']}", row["metadata_location"]

@@ -1,4 +1,4 @@
-"""How PyIceberg opens a catalog for us: as it would by itself, and a REST catalog with patience that ends."""
+"""How PyIceberg opens a catalog for us: as it would by itself, with patience that ends, and without making one."""
 
 from __future__ import annotations
 
@@ -43,4 +43,8 @@ def connect(name: str, properties: Mapping[str, str]) -> Catalog:
             from lakewarden.formats.iceberg.catalog.rest_timeouts import PatientRestCatalog
 
             return PatientRestCatalog(name, **found)
+        if kind is CatalogType.SQL and URI in found:
+            from lakewarden.formats.iceberg.catalog.sql import StandingSqlCatalog
+
+            return StandingSqlCatalog(name, **found)
     return load_catalog(name, **properties)

@@ -1,19 +1,33 @@
-"""PyIceberg's REST catalog, asked by somebody who does not wait for ever: its own client has no timeout at all."""
+"""PyIceberg's REST catalog, asked by somebody who does not wait for ever and never says a thing twice by accident.
+
+PyIceberg's own client has no timeout at all, follows pages without end, and may send a commit again on its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from pyiceberg.catalog.rest import RestCatalog
+import requests
+from pyiceberg.catalog.rest import PAGE_SIZE, Capability, Endpoints, RestCatalog
+from pyiceberg.catalog.rest.auth import OAuth2AuthManager, OAuth2TokenProvider
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from pyiceberg.exceptions import NoSuchNamespaceError
+from urllib3.util import Retry
 
-from lakewarden.model.errors import ConfigError
+from lakewarden.formats.iceberg.catalog.rest_pages import entries_of
+from lakewarden.model.errors import ConfigError, UnbelievableListingError
 
 # As Iceberg's Java client calls them.
 CONNECT_MS, ANSWER_MS = "rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms"
 LONGEST_MS = 60_000
 MOST_MS = 2**31 - 1  # of a whole number in Java
+
+EXPIRED = (401, 419)
+
+Name = tuple[str, ...]
 
 
 class PatientRestCatalog(RestCatalog):
@@ -24,6 +38,90 @@ class PatientRestCatalog(RestCatalog):
         # do: signed requests have one of their own.
         super()._config_headers(session)
         session.request = partial(session.request, timeout=_timeouts(self.name, self.properties))
+
+    def _create_session(self) -> Any:
+        session = super()._create_session()
+        adapters: Any = session.adapters.values()
+        for adapter in adapters:
+            # Nothing below us sends a request again: we could not tell its first answer from its second.
+            adapter.max_retries = Retry(0, read=False)
+        if isinstance(self._auth_manager, OAuth2AuthManager):
+            timeouts = _timeouts(self.name, self.properties)
+            self._auth_manager.token_provider = PatientTokens(self._auth_manager.token_provider, timeouts)
+        return session
+
+    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
+        """Send a commit once. PyIceberg would send it again after a 401, which may have been somebody else's answer."""
+        once: Any = RestCatalog.commit_table
+        return once.__wrapped__(self, table, requirements, updates)
+
+    def list_tables(self, namespace: str | Name) -> list[Name]:
+        """Raises UnbelievableListingError, and what PyIceberg raises."""
+        self._check_endpoint(Capability.V1_LIST_TABLES)
+        place = self._check_valid_namespace_identifier(namespace)
+        url = self.url(Endpoints.list_tables, namespace=self._encode_namespace_path(place))
+        found = [
+            (*map(str, entry["namespace"]), str(entry["name"]))
+            for entry in self._entries(f"the tables of {'.'.join(place)}", url, "identifiers")
+        ]
+        for name in found:
+            # An answer to another question, from a cache in between say. Some servers fold the case of names.
+            if [part.casefold() for part in name[:-1]] != [part.casefold() for part in place]:
+                raise UnbelievableListingError(
+                    f"catalog {self.name} names {'.'.join(name)} among the tables of {'.'.join(place)}; "
+                    "nothing was planned or changed"
+                )
+        return found
+
+    def list_namespaces(self, namespace: str | Name = ()) -> list[Name]:
+        """Raises UnbelievableListingError, and what PyIceberg raises."""
+        self._check_endpoint(Capability.V1_LIST_NAMESPACES)
+        parent = self.identifier_to_tuple(namespace)
+        params = {"parent": self._encode_namespace_path(parent)} if parent else {}
+        what = f"the namespaces of {'.'.join(parent) or self.name}"
+        return [
+            tuple(map(str, entry))
+            for entry in self._entries(what, self.url(Endpoints.list_namespaces), "namespaces", **params)
+        ]
+
+    def _entries(self, what: str, url: str, field: str, **params: str) -> Iterator[Any]:
+        size = self.properties.get(PAGE_SIZE)
+        if size is not None:
+            params["pageSize"] = str(size)
+        return entries_of(what, field, params, lambda asked: self._page(url, asked))
+
+    def _page(self, url: str, params: Mapping[str, str]) -> Any:
+        response = self._session.get(url, params=dict(params))
+        if response.status_code in EXPIRED:
+            self._refresh_token()
+            response = self._session.get(url, params=dict(params))
+        try:
+            response.raise_for_status()
+        except requests.HTTPError as error:
+            _handle_non_200_response(error, {404: NoSuchNamespaceError})
+        return response.json()
+
+
+class PatientTokens(OAuth2TokenProvider):
+    """Tokens of an OAuth2 server that may be silent too: PyIceberg asks it without a timeout."""
+
+    def __init__(self, asked: OAuth2TokenProvider, timeouts: tuple[float, float]) -> None:
+        super().__init__(
+            asked.client_id, asked.client_secret, asked.token_url, asked.scope, asked.refresh_margin, asked.expires_in
+        )
+        self._timeouts = timeouts
+
+    def _refresh_token(self) -> None:
+        asked = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
+        headers = {"Authorization": self._client_secret_header}
+        answer = requests.post(self.token_url, data=asked, headers=headers, timeout=self._timeouts)
+        answer.raise_for_status()
+        found = answer.json()
+        lasts = found.get("expires_in", self.expires_in)
+        if lasts is None:
+            raise ValueError(f"{self.token_url} does not say how long its token lasts, nor does the configuration")
+        self._token = str(found["access_token"])
+        self._expires_at = int(time.monotonic() + int(lasts) - self.refresh_margin)
 
 
 def _timeouts(name: str, properties: Mapping[str, Any]) -> tuple[float, float]:

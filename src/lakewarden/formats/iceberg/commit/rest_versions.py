@@ -25,6 +25,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
 )
 from lakewarden.model.ports import Files
+from lakewarden.model.table import parts_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -173,7 +174,7 @@ class RestVersions:
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
-            return self._catalog.load_table(tuple(table.split(".")))
+            return self._catalog.load_table(parts_of(table))
         except NoSuchTableError as error:
             raise PlanOutdatedError(f"{self._catalog.name}.{table} is gone; nothing of it was changed") from error
         except Exception as error:

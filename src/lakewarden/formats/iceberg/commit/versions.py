@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakewarden.formats.iceberg.catalog.rows import catalog_table, is_row, table_row
 from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, with_snapshot, without
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
 from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError
@@ -88,31 +89,19 @@ class SqlVersions:
         return Version(location, raw, document)
 
     def _pointer(self, table: str) -> str:
-        rows = _tables()
-        query = rows.select().where(*self._is(rows, table))
         try:
-            with self._catalog.engine.connect() as connection:
-                found = connection.execute(query).mappings().first()
+            found = table_row(self._catalog, table)
         except Exception as error:
             raise CatalogUnavailableError(
                 f"catalog {self._catalog.name} could not be read ({type(error).__name__}: {error}); nothing was changed"
             ) from error
-        if found is None or not found["metadata_location"]:
+        if found is None or not found.location:
             raise PlanOutdatedError(f"{self._catalog.name}.{table} is gone; nothing of it was changed")
-        return str(found["metadata_location"])
+        return found.location
 
     def _swap(self, table: str, old: str, new: str) -> bool:
-        rows = _tables()
-        change = rows.update().where(*self._is(rows, table), rows.c.metadata_location == old)
+        rows = catalog_table()
+        change = rows.update().where(*is_row(self._catalog, table), rows.c.metadata_location == old)
         values = {"metadata_location": new, "previous_metadata_location": old}
         with self._catalog.engine.begin() as connection:
             return bool(connection.execute(change.values(**values)).rowcount == 1)
-
-    def _is(self, rows: Any, table: str) -> tuple[Any, Any]:
-        return rows.c.catalog_name == self._catalog.name, rows.c.table_namespace + "." + rows.c.table_name == table
-
-
-def _tables() -> Any:
-    from pyiceberg.catalog.sql import IcebergTables
-
-    return IcebergTables.__table__

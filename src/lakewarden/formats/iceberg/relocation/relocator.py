@@ -20,7 +20,7 @@ from lakewarden.model.errors import (
     RestoreError,
     UnsupportedTableError,
 )
-from lakewarden.model.table import name_within
+from lakewarden.model.table import parts_of
 from lakewarden.model.tiers import AgedSnapshot, Move, MovedTable, Sizes
 from lakewarden.model.verdict import Kind
 
@@ -94,10 +94,10 @@ class IcebergRelocator:
         from pyiceberg.exceptions import NoSuchNamespaceError
         from pyiceberg.schema import Schema
 
-        name = name_within(identifier)
+        name = parts_of(identifier)[1:]
         try:
             # Asked for, because some servers make a namespace up when a table is put into it.
-            self._catalog().load_namespace_properties(name.rpartition(".")[0])
+            self._catalog().load_namespace_properties(name[:-1])
             if self._catalog().table_exists(name):
                 raise _taken(identifier)
             # A transaction that is never committed: it writes nothing, and a REST server says where the table would lie.
@@ -118,7 +118,7 @@ class IcebergRelocator:
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         try:
-            self._catalog().register_table(name_within(identifier), metadata_uri)
+            self._catalog().register_table(parts_of(identifier)[1:], metadata_uri)
         except TableAlreadyExistsError as error:
             raise _taken(identifier) from error
         except Exception as error:

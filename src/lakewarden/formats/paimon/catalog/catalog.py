@@ -22,7 +22,7 @@ from lakewarden.model.errors import (
     UnsupportedTableError,
 )
 from lakewarden.model.ports import Directory, Files
-from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.table import Pointer, TableState, identifier_of
 from lakewarden.model.uri import FileUri
 
 THREADS = 16
@@ -118,7 +118,9 @@ class PaimonCatalog:
                 f"the warehouse {warehouse} of catalog {self.name} is not there; nothing was planned or changed",
                 hint="Correct `warehouse` in the catalog's properties, or mount the disk that should hold it.",
             )
-        odd += [self._odd(warehouse, name.removesuffix(DATABASE_SUFFIX), name) for name in found.odd if _database(name)]
+        odd += [
+            self._odd(warehouse, (name.removesuffix(DATABASE_SUFFIX),), name) for name in found.odd if _database(name)
+        ]
         databases = [name for name in found.directories if _database(name)]
         with ThreadPoolExecutor(THREADS) as pool:
             listings = list(pool.map(lambda name: self._files.places(f"{warehouse}{name}/"), databases))
@@ -126,12 +128,14 @@ class PaimonCatalog:
         for directory, listing in zip(databases, listings, strict=True):
             location, database = f"{warehouse}{directory}/", directory.removesuffix(DATABASE_SUFFIX)
             self._check_not_vanished(location, listing)
-            tables += [(f"{self.name}.{database}.{table}", f"{location}{table}/") for table in listing.directories]
-            odd += [self._odd(location, f"{database}.{name}", name) for name in listing.odd]
+            tables += [
+                (identifier_of(self.name, (database, table)), f"{location}{table}/") for table in listing.directories
+            ]
+            odd += [self._odd(location, (database, name), name) for name in listing.odd]
         return tables
 
-    def _odd(self, directory: str, identifier: str, name: str) -> Pointer:
-        return Pointer(f"{self.name}.{identifier}", f"{directory}{name}/#{ODD}")
+    def _odd(self, directory: str, parts: tuple[str, ...], name: str) -> Pointer:
+        return Pointer(identifier_of(self.name, parts), f"{directory}{name}/#{ODD}")
 
     def _check_not_vanished(self, location: str, listing: Directory) -> None:
         """Raise for a directory that was listed a moment ago and is not there now: dropped, or lost with its mount."""
