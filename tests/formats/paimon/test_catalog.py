@@ -63,6 +63,18 @@ def test_what_is_no_table_is_not_named(lake: Lake) -> None:
     assert names(catalog(lake.path)) == ["p.db.a"]
 
 
+def test_names_with_dots_are_two_tables(lake: Lake) -> None:
+    """A database called a.b with a table c, and a database a with a table b.c."""
+    for database, name in (("a.b", "c"), ("a", "b.c")):
+        table = lake.create("t", database=name.split(".")[0])
+        (lake.path / f"{database}.db").mkdir(exist_ok=True)
+        table.path.rename(lake.path / f"{database}.db" / name)
+    found = catalog(lake.path)
+    assert names(found) == ["p.`a.b`.c", "p.a.`b.c`"]
+    places = {load(found, name).location for name in names(found)}
+    assert places == {f"file://{lake.path}/a.b.db/c/", f"file://{lake.path}/a.db/b.c/"}
+
+
 def test_a_pointer_is_the_state_it_loads(lake: Lake) -> None:
     lake.create("a").write("2024-01-01")
     found = catalog(lake.path)
