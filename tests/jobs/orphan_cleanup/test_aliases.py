@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 
 from lakewarden.model.table import ReachedFile, TableState
 from lakewarden.model.verdict import Kind
+from lakewarden.pipeline.compare import compare as comparing
 from lakewarden.steps.observe import links
 from lakewarden.steps.observe.links import aliased, reached_by_links
-from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
-from tests.support.lakes import append
+from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant, register
+from tests.support.lakes import age_everything, append, local_path
 
 
 @pytest.fixture
@@ -107,6 +109,66 @@ def test_a_name_above_a_root_by_the_same_link_is_no_other_name(tmp_path: Path) -
     state = TableState("lake.a.t", "iceberg", "u", f"{root}m.json", root, (root,), files=(above,))
     assert aliased([root], [state]) == {}
     assert aliased([root], [replace(state, files=(above, below))]).keys() == {root}
+
+
+@pytest.mark.parametrize("most", [comparing.MOST_LIVE, -1], ids=["by hashes", "by the join"])
+def test_data_files_that_are_named_through_links(
+    site: Site, real: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is an orphan to the table in whose directory it lies, which knows it under another name."""
+    monkeypatch.setattr(comparing, "MOST_LIVE", most)
+    through, plain = site.base / "alias", site.base / "plain"
+    direct = site.add("a.direct", location=f"file://{real}/t")
+    linked = site.add("a.linked", location=f"file://{through}/u")
+    target = site.add("a.target", location=f"file://{plain}/target")
+    borrower, holder = site.add("a.borrower", partitioned=False), site.add("a.holder", partitioned=False)
+    behind = plant(direct, "data/behind.parquet"), plant(linked, "data/behind.parquet"), plant(target, "data/b.parquet")
+    register(borrower, f"file://{through}/t/data/behind.parquet", f"file://{real}/u/data/behind.parquet")
+    link = local_path(holder.location()) / "data/link.parquet"
+    link.symlink_to(plain / "target/data/b.parquet")
+    register(holder, f"file://{link}")
+    whole = site.add("a.whole", location=f"file://{through}/v")
+    orphans = {*plant(site.add("a.fine"), "data/{}.parquet"), *plant(whole, "data/{}.parquet")}
+    site.old()
+    age_everything(plain)
+    for _ in range(2):  # the second time from the cache
+        seen = site.plan(warden=site.warden)
+        refusals = {table.identifier: table.refusal and table.refusal.code for table in seen.plan.tables}
+        refused = dict.fromkeys(("lake.a.direct", "lake.a.linked", "lake.a.target", "lake.a.holder"), "LW-ROOT-005")
+        assert refusals == refused | dict.fromkeys(("lake.a.borrower", "lake.a.fine", "lake.a.whole"))
+        assert seen.orphans("a.fine") | seen.orphans("a.whole") == orphans
+    site.apply(seen)
+    assert all(path.exists() for several in behind for path in several)
+    assert not any(path.exists() for path in orphans)
+
+
+def test_a_link_that_leads_elsewhere_since_manifests_were_read(site: Site, real: Path) -> None:
+    """What is remembered of a manifest is what it says, not where that led to."""
+    lender, borrower = site.add("a.lender", location=f"file://{real}/t"), site.add("a.borrower", partitioned=False)
+    (needed,) = plant(lender, "data/needed.parquet")
+    alias = site.base / "alias"
+    alias.unlink()
+    (alias / "t/data").mkdir(parents=True)
+    shutil.copy(needed, alias / "t/data")
+    register(borrower, f"file://{alias}/t/data/needed.parquet")
+    site.old()
+    assert site.plan(warden=site.warden).orphans() == {needed}
+    shutil.rmtree(alias)
+    alias.symlink_to(real)
+    assert site.plan(warden=site.warden).refusal("a.lender") == "LW-ROOT-005"
+
+
+def test_a_data_file_that_is_named_through_a_link_since_the_plan(site: Site, real: Path) -> None:
+    lender, borrower = site.add("a.lender", location=f"file://{real}/t"), site.add("a.borrower", partitioned=False)
+    (late,) = plant(lender, "data/late.parquet")
+    fine = plant(site.add("a.fine"), "data/{}.parquet")
+    site.old()
+    seen = site.plan(warden=site.warden)
+    assert seen.orphans() == {late, *fine}
+    register(borrower, f"file://{site.base}/alias/t/data/late.parquet")
+    site.apply(seen)
+    assert late.exists()
+    assert not any(path.exists() for path in fine)
 
 
 class TestWhatManifestsName:

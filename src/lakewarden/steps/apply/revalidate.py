@@ -28,10 +28,12 @@ from lakewarden.model.uri import FileUri, canonical, is_address
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.one_table import needs_of
 from lakewarden.pipeline.read.manifests import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.read.names import local_directories
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.findings import DAMAGE
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
+from lakewarden.steps.observe.links import reached_by_links
 
 
 @dataclass
@@ -163,6 +165,7 @@ class Revalidation:
         unseen = manifests.filter(pc.invert(pc.is_in(manifests["path"], pa.array(sorted(seen), pa.string()))))
         marks, more = _split(read_manifests(read)(iter(unseen.to_batches())), c.KEY)
         self.needed.update(marks[c.KEY].to_pylist())
+        self._stop_linked(wanted.named[c.KEY], unseen["path"], marks[c.KEY])
         if notes or more:
             return str(json.loads([*notes, *more][0][1:])["message"])
         seen.update(unseen["path"].to_pylist())
@@ -177,7 +180,14 @@ class Revalidation:
         if found.notes:
             return str(json.loads(found.notes[0][1:])["message"])
         self.needed.update(found.keys.to_pylist())
+        self._stop_linked(pa.chunked_array([found.keys]))
         return None
+
+    def _stop_linked(self, *columns: pa.ChunkedArray) -> None:
+        """Stop the roots into which needed files lead by another name, through a link: the plan's names are not theirs."""
+        places = {place for keys in columns for place in local_directories(keys.combine_chunks())}
+        for prefix, why in reached_by_links(self.roots, places).items():
+            self.stopped.setdefault(prefix, why.message)
 
     def _homes(self, state: TableState) -> dict[str, str]:
         """The home that the plan compared this table's names by, or one of its own; none where files have addresses."""
