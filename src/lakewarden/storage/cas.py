@@ -7,6 +7,7 @@ from typing import Protocol
 
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.uri import FileUri
+from lakewarden.storage.conditions import PROBE, prove
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.scratch import REGISTER_SUFFIX, drop_record
@@ -30,7 +31,10 @@ class Register(Protocol):
 
 
 class IfMatch:
-    """One object, swapped by its tag (S3, GCS, Azure, memory). Tags may repeat: the document must hold a counter."""
+    """One object, swapped by its tag (S3, GCS, Azure, memory). Tags may repeat: the document must hold a counter.
+
+    Before the first write the store has to show that it keeps conditions: else two workers would hold one lease.
+    """
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         self._store = store
@@ -40,6 +44,7 @@ class IfMatch:
         return self._store.read_tagged(self._key)
 
     def write(self, data: bytes, token: str | None) -> str:
+        prove(self._store, f"{self._key.rpartition('/')[0]}/{PROBE}".lstrip("/"))
         return self._store.swap(self._key, data, token)
 
 

@@ -59,6 +59,7 @@ class ObjectStore:
         self._once = once or client
         self._deleting = deleting or (lambda _seconds, _connecting: client)
         self._deleters: dict[tuple[float, float], Any] = {}
+        self.keeps_conditions = False  # until a probe has shown it
         self.s3 = S3Calls(bucket, options or {}) if scheme == "s3" else None
 
     def __repr__(self) -> str:
@@ -142,7 +143,7 @@ class ObjectStore:
 
         def read() -> tuple[bytes, str]:
             answer = obstore.get(self.client, key)
-            return bytes(answer.bytes()), answer.meta["e_tag"] or ""
+            return bytes(answer.bytes()), self._token(answer.meta)
 
         try:
             return self._call(key, "reading", read)
@@ -150,11 +151,11 @@ class ObjectStore:
             return None
 
     def swap(self, key: str, data: bytes, tag: str | None) -> str:
-        """Write if the object still has `tag` (None: is absent). Conflict, or Ambiguous if it cannot be known."""
+        """Write if the object is still the one `tag` was given for (None: is absent). Conflict, or Ambiguous if it cannot be
+        known."""
         self._check(key)
         try:
-            mode: Any = "create" if tag is None else {"e_tag": tag}
-            return obstore.put(self._once, key, data, mode=mode)["e_tag"] or ""
+            return self._token(obstore.put(self._once, key, data, mode=self._condition(tag)))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
             raise Conflict(self._address(key)) from error
         except (BaseError, OSError) as error:
@@ -272,6 +273,18 @@ class ObjectStore:
             raise FileNotFoundError(f"no such object: {self._address(key)}") from error
         except (BaseError, OSError, ValueError, NotImplementedError) as error:
             raise unavailable(error, f"{verb} {self._address(key)}") from error
+
+    def _token(self, meta: Any) -> str:
+        """What a swap has to find: the tag, and on Google Cloud, which swaps by generation alone, the generation."""
+        tag = meta["e_tag"] or ""
+        return f"{tag}\n{meta['version'] or ''}" if self.scheme == "gs" else tag
+
+    def _condition(self, token: str | None) -> Any:
+        """The mode of a put. Azure takes no version that is None, so it is left out where there is none."""
+        if token is None:
+            return "create"
+        tag, _, version = token.partition("\n")
+        return {"e_tag": tag, "version": version} if version else {"e_tag": tag}
 
     def _peek(self, key: str) -> bytes | None:
         try:

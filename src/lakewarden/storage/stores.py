@@ -145,9 +145,11 @@ def _client(
     from obstore.store import AzureStore, GCSStore, S3Store
 
     config: Any = dict(options)
-    if any(str(v).startswith("http://") for k, v in config.items() if "endpoint" in k):
-        config.setdefault("allow_http", "true")
-    client = dict(limits) if limits else {n: value for n, value in _DEFAULT_CLIENT.items() if n not in config}
+    plain = any(str(v).startswith("http://") for k, v in config.items() if "endpoint" in k)
+    # An option of the connection, under which not every kind of store looks among its own.
+    allow_http = str(config.pop("allow_http", plain)).lower() in ("1", "true", "yes", "y", "on")
+    client: Any = dict(limits) if limits else {n: value for n, value in _DEFAULT_CLIENT.items() if n not in config}
+    client["allow_http"] = allow_http
     config = {name: value for name, value in config.items() if name not in (limits or ())}
     retries: Any = dict(retry)
     if "retry_timeout" in retries:
