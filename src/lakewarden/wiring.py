@@ -5,13 +5,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
-from lakewarden.model.uri import FileUri
+from lakewarden.model.errors import ConfigError
+from lakewarden.model.uri import FileUri, is_address, use_one_name
 from lakewarden.settings import Settings, load_settings
+from lakewarden.settings.schema import SAME_AS
 from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from lakewarden.steps.deployment import Deployment
     from lakewarden.storage.stores import Stores
 
-# PyIceberg's names for what obstore calls otherwise. Catalog properties serve the stores unless [storage] says more.
+# PyIceberg's names for what obstore calls otherwise. A catalog's properties serve its own tables unless [storage] says
+# how a store is reached.
 S3_NAMES = {
     "s3.endpoint": "endpoint",
     "s3.access-key-id": "access_key_id",
@@ -47,6 +50,10 @@ class Wiring:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        try:
+            use_one_name(settings.second_names)
+        except ValueError as error:
+            raise ConfigError(f"[storage]: {error}; nothing was done") from error
 
     @cached_property
     def deployment(self) -> Deployment:
@@ -74,13 +81,18 @@ class Wiring:
         """Credentials: what [storage] says for a prefix, else the catalog's own, else the environment's."""
         from lakewarden.storage.stores import Stores
 
-        options: dict[str, Mapping[str, str]] = {}
-        for section in self._settings.catalogs.values():
-            if found := store_options(section.properties):
-                options.setdefault("s3://", found)
-        for prefix, values in self._settings.storage.items():
-            options[prefix] = {key: str(value) for key, value in values.items()}
-        return Stores(options)
+        said = {
+            prefix: {key: str(value) for key, value in values.items()}
+            for prefix, values in self._settings.storage.items()
+            if SAME_AS not in values
+        }
+        catalogs = self._settings.catalogs
+        stores = Stores(said, {name: store_options(section.properties) for name, section in catalogs.items()})
+        for name, section in catalogs.items():
+            warehouse = str(section.properties.get("warehouse", ""))
+            if is_address(warehouse) and FileUri.parse(warehouse).scheme == "s3":
+                stores.claim(warehouse, name)
+        return stores
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -101,15 +113,18 @@ class Wiring:
 
         return {
             name: opener_of(section.format)(
-                name, {k: str(v) for k, v in section.properties.items()}, self.stores, self._vend
+                name,
+                {k: str(v) for k, v in section.properties.items()},
+                self.stores.of(name),
+                partial(self._vend, name),
             )
             for name, section in self._settings.catalogs.items()
         }
 
-    def _vend(self, location: str, vended: Mapping[str, str]) -> None:
+    def _vend(self, catalog: str, location: str, vended: Mapping[str, str]) -> None:
         """Use for a table's location what its server handed out."""
         if found := store_options(vended):
-            self.stores.add(location, found)
+            self.stores.add(location, found, catalog)
 
     def _warm_spark(self, packages: Sequence[str] = ()) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read.

@@ -148,17 +148,22 @@ def test_store_clock(place: Place) -> None:
     assert abs(skew(place.stores, place.root, "host/1", SystemClock())) < timedelta(seconds=3)
 
 
+def options_of(stores: Stores, uri: str) -> dict[str, str]:
+    return stores._ways.to(FileUri.parse(uri), None)[1]
+
+
 def test_stores_pickle_and_hide_secrets() -> None:
     secret = {"access_key_id": "a", "secret_access_key": "hush"}
     stores = Stores({"s3://bucket": secret, "s3a://bucket/deep": {"region": "q"}})
     again = pickle.loads(pickle.dumps(stores))
-    assert again._match("s3://bucket/x")[1] == secret
-    assert again._match("s3://bucket/deep/x")[1] == {"region": "q"}
-    assert again._match("s3://bucket2/x")[1] == {}
+    assert options_of(again, "s3://bucket/x") == secret
+    assert options_of(again, "s3://bucket/deep/x") == {"region": "q"}
+    assert options_of(again, "s3://bucket2/x") == {}
     assert "hush" not in repr(stores)
+    assert "hush" not in repr(vars(stores))
     assert "hush" not in repr(stores.at("s3://bucket/x"))
     everywhere = Stores({"s3://": {"region": "r"}, "file:///": {}})
-    assert everywhere._match("s3://any/x")[1] == {"region": "r"}
+    assert options_of(everywhere, "s3://any/x") == {"region": "r"}
     assert everywhere.at("file:///tmp").exists_root()
 
 

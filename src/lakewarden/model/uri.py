@@ -8,7 +8,9 @@ best-known way to destroy a table.
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 SCHEME_CLASSES = {
@@ -28,6 +30,10 @@ _BLOB_HOST = re.compile(f"^{BLOB_HOST}")
 _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(//)?([^/]*)(/.*)?$", re.DOTALL)
 
 
+# Stores with a second name, such as a bucket's access-point alias: by that name (`s3://alias`), the one that counts.
+_one_name: dict[str, str] = {}
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class FileUri:
     """One object: the scheme's class, the bucket (empty for local files), the key as stored."""
@@ -38,7 +44,16 @@ class FileUri:
 
     @staticmethod
     def parse(text: str) -> FileUri:
-        """Read any spelling. A bare path is a local file. Raises ValueError for what is no address, or not the only one."""
+        """Read any spelling, and any name that a store has. A bare path is a local file. Raises ValueError for what is no
+        address, or not the only one."""
+        found = FileUri.written(text)
+        if _one_name and (store := _one_name.get(found.store)) is not None:
+            return FileUri(found.scheme, store.partition("://")[2], found.key)
+        return found
+
+    @staticmethod
+    def written(text: str) -> FileUri:
+        """The same under the store's own name as it is written, whatever other name it has."""
         if text.startswith("/"):
             return _local(text)
         match = _URI.match(text)
@@ -66,6 +81,28 @@ class FileUri:
         """The canonical spelling with one trailing slash, so that `t` never matches `t_v2`."""
         key = self.key.rstrip("/")
         return f"{self.scheme}://{self.bucket}/{key}/" if key else f"{self.scheme}://{self.bucket}/"
+
+
+def use_one_name(names: Mapping[str, str]) -> None:
+    """From now on the stores named first are spelled by the names beside them, in this whole process.
+
+    A name is never taken back: an address that was compared under one name must not be compared under another later.
+    Raises ValueError if a name was given away already.
+    """
+    for other, one in names.items():
+        if _one_name.get(other, one) != one:
+            raise ValueError(f"{other} is known as {_one_name[other]} already, and cannot be {one} as well")
+        _one_name[other] = one
+
+
+def one_names() -> dict[str, str]:
+    """The names that are spelled by another one, with that."""
+    return dict(_one_name)
+
+
+def names_digest() -> str:
+    """Empty, or what tells this set of names from others: what was kept under other names is of no use."""
+    return hashlib.sha256(repr(sorted(_one_name.items())).encode()).hexdigest()[:12] if _one_name else ""
 
 
 def _local(path: str) -> FileUri:

@@ -16,6 +16,9 @@ from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
 from lakewarden.settings.sections import CatalogSection, Spark, State, Worker
 from lakewarden.steps.section import JobSection, Section
 
+# In a section of [storage]: the name under which the same store is known.
+SAME_AS = "same_as"
+
 
 class _Written(Section):
     def given(self, section: str) -> JobSection | None:
@@ -73,10 +76,13 @@ class Settings(BaseSettings, Jobs):
         for prefix in storage:
             if "://" not in prefix:
                 raise ValueError(f'"{prefix}" is not a prefix such as "s3://bucket"')
-            spelling = FileUri.parse(prefix).as_prefix()
+            spelling = FileUri.written(prefix).as_prefix()
             if spelling in seen:
                 raise ValueError(f'"{seen[spelling]}" and "{prefix}" are the same store; keep one')
             seen[spelling] = prefix
+        for prefix, values in storage.items():
+            if SAME_AS in values:
+                _check_second_name(storage, prefix, values)
         return storage
 
     @field_validator("catalogs")
@@ -100,6 +106,15 @@ class Settings(BaseSettings, Jobs):
         """The job's own section, before overrides."""
         section: JobSection = getattr(self, Job(job).section)
         return section
+
+    @property
+    def second_names(self) -> Mapping[str, str]:
+        """Stores that have two names: by the second (`s3://alias`), the one under which its files are known."""
+        return {
+            FileUri.written(prefix).store: FileUri.written(str(values[SAME_AS])).store
+            for prefix, values in self.storage.items()
+            if SAME_AS in values
+        }
 
     @property
     def inventory(self) -> Mapping[str, str]:
@@ -134,3 +149,21 @@ class Settings(BaseSettings, Jobs):
             table_properties,
             short_grace_allowed=bool(uuid) and uuid in unsafe_short_grace,
         )
+
+
+def _check_second_name(storage: Mapping[str, Mapping[str, object]], prefix: str, values: Mapping[str, object]) -> None:
+    """Raise ValueError unless a section with `same_as` names one whole store, and one that goes by its own name."""
+    other, same = FileUri.written(prefix), values[SAME_AS]
+    if not isinstance(same, str) or "://" not in same:
+        raise ValueError(f'"{prefix}": same_as must name a store such as "s3://bucket"')
+    one = FileUri.written(same)
+    if other.scheme != one.scheme or other.scheme == "file" or other.key.strip("/") or one.key.strip("/"):
+        raise ValueError(f'"{prefix}": same_as must name a whole store of the same kind, such as "s3://bucket"')
+    if other.store == one.store:
+        raise ValueError(f'"{prefix}" is the same as itself; remove same_as')
+    if len(values) > 1:
+        raise ValueError(
+            f'"{prefix}" has same_as and other keys: say those of "{same}", which is the one that is opened'
+        )
+    if any(FileUri.written(name).store == one.store and SAME_AS in said for name, said in storage.items()):
+        raise ValueError(f'"{prefix}" is the same as "{same}", which is the same as another: name that one')

@@ -13,9 +13,8 @@ from lakewarden.storage.stores import Stores
 
 def store_time(stores: Stores, uri_dir: str, worker_id: str) -> datetime:
     """The modification time the store gives to a probe object written now under `.lakewarden/`."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", worker_id)
-    probe = f"{FileUri.parse(uri_dir).as_prefix()}.lakewarden/clock-{safe}"
-    stores.put(probe, worker_id.encode())
+    probe = _probe(uri_dir, worker_id)
+    stores.put(probe, FileUri.parse(uri_dir).store.encode())
     found = stores.head(probe)
     if found is None or found.modified is None:
         raise StoreUnavailableError(f"the store gives no modification time for its probe {probe}")
@@ -30,3 +29,14 @@ def skew(stores: Stores, uri_dir: str, worker_id: str, clock: Clock) -> timedelt
     if theirs < before:
         return theirs - before
     return max(theirs - after, timedelta(0))
+
+
+def name_of(stores: Stores, uri_dir: str, worker_id: str) -> str:
+    """The store that the probe was written to last, by the name it was written under: another one than asked for if two
+    names lead to one bucket. Raises FileNotFoundError, StoreUnavailableError."""
+    return stores.get(_probe(uri_dir, worker_id)).decode(errors="replace")
+
+
+def _probe(uri_dir: str, worker_id: str) -> str:
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", worker_id)
+    return f"{FileUri.parse(uri_dir).as_prefix()}.lakewarden/clock-{safe}"

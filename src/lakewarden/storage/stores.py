@@ -8,11 +8,12 @@ from typing import Any
 
 from lakewarden.model.errors import ConfigError, StoreUnavailableError
 from lakewarden.model.ports import Directory, Stat
-from lakewarden.model.uri import FileUri
+from lakewarden.model.uri import FileUri, one_names, use_one_name
 from lakewarden.storage.entries import entries_of, places_of
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.store import Store, unavailable
+from lakewarden.storage.ways import Ways
 
 _RETRY = {"max_retries": 3, "retry_timeout": {"seconds": 20}}
 _NO_RETRY = {"max_retries": 0}
@@ -24,29 +25,50 @@ _lock = threading.Lock()
 
 
 class Stores:
-    """Finds the store of a canonical address. Picklable: only the options travel, never an open client."""
+    """Finds the store of a canonical address. Picklable: only the options travel, never an open client.
 
-    def __init__(self, options: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        self._options = {_trim(prefix): dict(values) for prefix, values in (options or {}).items()}
+    `options` is what the configuration says by prefix, `catalogs` what the properties of each catalog say of S3.
+    """
 
-    def add(self, prefix: str, values: Mapping[str, str]) -> None:
-        """Credentials that a catalog vended for a prefix; what the configuration says of the same prefix stays."""
-        self._options.setdefault(_trim(prefix), dict(values))
+    def __init__(
+        self,
+        options: Mapping[str, Mapping[str, str]] | None = None,
+        catalogs: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        said = {_trim(prefix): dict(values) for prefix, values in (options or {}).items()}
+        self._ways = Ways(said, catalogs={name: dict(values) for name, values in (catalogs or {}).items()})
+        self._catalog: str | None = None
+
+    def of(self, catalog: str) -> Stores:
+        """The same stores as one catalog reaches them: what it asks for is reached as its own properties say."""
+        view = Stores()
+        view._ways, view._catalog = self._ways, catalog
+        return view
+
+    def claim(self, uri: str, catalog: str) -> None:
+        """Take note that a catalog has its tables in the bucket of this address."""
+        self._ways.claim(FileUri.parse(uri).store, catalog)
+
+    def add(self, prefix: str, values: Mapping[str, str], catalog: str) -> None:
+        """Credentials that a catalog vended for a prefix; what the configuration says of it stays."""
+        self._ways.vend(catalog, _trim(prefix), dict(values))
 
     def __repr__(self) -> str:
         # Options hold secrets: only the prefixes are shown.
-        return f"Stores({sorted(self._options)})"
+        return f"Stores({sorted({*self._ways.said, *self._ways.vended})})"
 
-    def __getstate__(self) -> dict[str, dict[str, str]]:
-        return self._options
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_ways": self._ways, "_catalog": self._catalog, "names": one_names()}
 
-    def __setstate__(self, state: dict[str, dict[str, str]]) -> None:
-        self._options = state
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A worker process compares addresses as the one that sent it does.
+        use_one_name(state.pop("names"))
+        self.__dict__.update(state)
 
     def at(self, uri: str) -> Store:
-        """The store that holds this address, open."""
+        """The store that holds this address, open. Raises ContestedStoreError where two catalogs would reach two."""
         place = FileUri.parse(uri)
-        prefix, options = self._match(str(place))
+        prefix, options = self._ways.to(place, self._catalog)
         mount = prefix.removeprefix("file:") or "/" if place.scheme == "file" else ""
         name = f"{place.store}{mount}"
         key = (name, tuple(sorted(options.items())))
@@ -69,7 +91,12 @@ class Stores:
             by_directory.setdefault(uri.rpartition("/")[0], []).append(i)
         by_store: dict[int, tuple[Store, list[int]]] = {}
         for places in by_directory.values():
-            store = self.at(uris[places[0]])
+            try:
+                store = self.at(uris[places[0]])
+            except StoreUnavailableError as error:
+                for i in places:
+                    found[i] = error
+                continue
             by_store.setdefault(id(store), (store, []))[1].extend(places)
         for store, places in by_store.values():
             for i, answer in zip(places, store.get_many([FileUri.parse(uris[i]).key for i in places]), strict=True):
@@ -92,13 +119,6 @@ class Stores:
 
     def create(self, uri: str, data: bytes) -> bool:
         return self.at(uri).create(FileUri.parse(uri).key, data)
-
-    def _match(self, uri: str) -> tuple[str, dict[str, str]]:
-        fits = [prefix for prefix in self._options if uri == prefix or uri.startswith(f"{prefix}/")]
-        if not fits:
-            return "", {}
-        longest = max(fits, key=len)
-        return longest, self._options[longest]
 
 
 def _trim(prefix: str) -> str:

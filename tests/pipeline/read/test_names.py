@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.model import uri
 from lakewarden.model.uri import SCHEME_CLASSES, canonical, is_address
 from lakewarden.pipeline.read.names import canonical_column, file_names
 
@@ -88,9 +89,38 @@ def test_dots_in_a_name_are_no_steps(path: str) -> None:
 
 def test_a_container_on_azure_has_one_name_under_both_of_its_hosts() -> None:
     both = ["wasbs://c@x.blob.core.windows.net/k.blob.", "abfss://c@x.dfs.core.windows.net/k.blob."]
-    assert {canonical(uri) for uri in both} == {"abfs://c@x.dfs.core.windows.net/k.blob."}
+    assert {canonical(one) for one in both} == {"abfs://c@x.dfs.core.windows.net/k.blob."}
     assert set(canonical_column(pa.array(both)).to_pylist()) == {"abfs://c@x.dfs.core.windows.net/k.blob."}
 
 
 def test_a_file_name_is_what_follows_the_last_slash() -> None:
     assert file_names(pa.array(["s3://b/a/b.parquet", "x", "a/b/"])).to_pylist() == ["b.parquet", "x", ""]
+
+
+def test_two_names_of_one_store_are_one_in_a_column_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uri, "_one_name", {"s3://alias.x": "s3://bucket"})
+    texts = [
+        "s3://alias.x/a",
+        "s3a://alias.x/b",
+        "s3://alias-x/c",
+        "s3://alias.xy/d",
+        "s3://bucket/e",
+        "file:///alias.x/f",
+    ]
+    for values in (texts, texts[:1], texts[3:5]):
+        found = canonical_column(pa.array(values)).to_pylist()
+        assert found == [uri.canonical(text) for text in values]
+    assert canonical_column(pa.array(texts)).to_pylist()[:4] == [
+        "s3://bucket/a", "s3://bucket/b", "s3://alias-x/c", "s3://alias.xy/d",
+    ]  # fmt: skip
+
+
+def test_names_are_never_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uri, "_one_name", {})
+    assert uri.names_digest() == ""
+    uri.use_one_name({"s3://a": "s3://b"})
+    uri.use_one_name({})
+    assert uri.one_names() == {"s3://a": "s3://b"}
+    assert uri.names_digest()
+    with pytest.raises(ValueError, match="already"):
+        uri.use_one_name({"s3://a": "s3://c"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.model.uri import BLOB_HOST, DETOURS, DFS_HOST, SCHEME_CLASSES
+from lakewarden.model.uri import BLOB_HOST, DETOURS, DFS_HOST, SCHEME_CLASSES, one_names
 from lakewarden.model.verdict import Kind
 
 METADATA_JSON = r"\.metadata\.json(\.gz)?$"
@@ -47,12 +48,22 @@ def canonical_column(values: pa.Array) -> pa.Array:
     An address in a spelling that nobody knows would match no listed file, and the file it means would look like
     an orphan: whoever reads one must refuse it.
     """
+    if names := one_names():
+        for other, one in names.items():
+            values = pc.replace_substring_regex(values, f"^{_any_spelling(other)}/", f"{one}/")
     for prefix in _PLAIN:
         if pc.all(pc.starts_with(values, prefix)).as_py() and not pc.any(pc.starts_with(values, prefix + "/")).as_py():
             return _direct(values) if prefix == "file:///" else values
     # Lists name the same manifests again and again: each spelling is looked at once.
     encoded = pc.dictionary_encode(values)
     return _spelled_once(encoded.dictionary).take(encoded.indices)
+
+
+def _any_spelling(store: str) -> str:
+    """A pattern for a store in every spelling of its scheme."""
+    scheme, _, bucket = store.partition("://")
+    spelled = "|".join(name for name, known in SCHEME_CLASSES.items() if known == scheme)
+    return f"(?i:{spelled})://{re.escape(bucket)}"
 
 
 def _spelled_once(values: pa.Array) -> pa.Array:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.kept_file import KeptFile
+from lakewarden.model.uri import names_digest
 from lakewarden.pipeline.read.cache import CacheFiles, CacheWriter
 from lakewarden.steps.deployment import Deployment
 
@@ -16,8 +17,14 @@ MOST_FILES = 96
 
 
 def cache_files(deployment: Deployment) -> CacheFiles:
-    """What may be used, newest first."""
-    return CacheFiles(CacheWriter(deployment.stores, f"{deployment.state}cache/"), deployment.ledger.cache.files())
+    """What may be used, newest first.
+
+    What was kept before the settings said that two names are one store has addresses under the wrong name.
+    """
+    names = names_digest()
+    location = f"{deployment.state}cache/{names}/" if names else f"{deployment.state}cache/"
+    files = [file for file in deployment.ledger.cache.files() if file.uri.rpartition("/")[0] == location.rstrip("/")]
+    return CacheFiles(CacheWriter(deployment.stores, location), files)
 
 
 def remember(deployment: Deployment, kept: Iterable[KeptFile]) -> None:

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from lakewarden.model.errors import ClockSkewError, LakewardenError, Refusal
+from lakewarden.model.errors import ClockSkewError, LakewardenError, Refusal, StoreUnavailableError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.roots import Root
 from lakewarden.steps.deployment import Deployment
-from lakewarden.storage.clock import skew
+from lakewarden.steps.observe.owners import two_names
+from lakewarden.storage.clock import name_of, skew
 
 
 def store_now(deployment: Deployment, roots: Iterable[Root]) -> Iterator[Root]:
-    """The roots, those of a store refused whose clock is more than five minutes off or cannot be asked."""
+    """The roots, those of a store refused whose clock is more than five minutes off or cannot be asked, or that is found
+    to be another one under a second name."""
+    every = list(roots)
     asked: dict[str, Refusal | None] = {}
-    for root in roots:
+    for root in every:
         if root.refusal is None and root.store not in asked:
             asked[root.store] = _disagreement(deployment, root)
+    asked |= _under_two_names(deployment, [store for store, why in asked.items() if why is None])
+    for root in every:
         yield replace(root, refusal=root.refusal or asked.get(root.store))
+
+
+def _under_two_names(deployment: Deployment, stores: Sequence[str]) -> dict[str, Refusal]:
+    """Stores that are one bucket under two names: the probe of the last one asked has taken the place of the first's."""
+    remote = [store for store in stores if store != "file://"]
+    found: dict[str, Refusal] = {}
+    for store in remote if len(remote) > 1 else ():
+        try:
+            other = name_of(deployment.stores, f"{store}/", deployment.worker)
+        except (LakewardenError, FileNotFoundError) as error:
+            message = f"the probe that was written to {store} cannot be read back ({error}); nothing was touched"
+            found[store] = StoreUnavailableError(message).refusal()
+            continue
+        if other != store and other in remote:
+            found[store] = found[other] = two_names(other, store)
+    return found
 
 
 def _disagreement(deployment: Deployment, root: Root) -> Refusal | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from lakewarden.model.errors import LakewardenError, Refusal
+from lakewarden.model.errors import ContestedStoreError, LakewardenError, Refusal, TwoNamesError
 from lakewarden.model.uri import FileUri
 from lakewarden.steps.deployment import Deployment
+from lakewarden.storage.conditions import prove_conditions
 
 FOLDER = ".lakewarden/"
 
@@ -28,10 +29,12 @@ def foreign_owner(deployment: Deployment, record: str) -> Refusal | None:
     try:
         owner = json.loads(deployment.stores.get(record))
         if owner["deployment"] == deployment.ledger.switches.deployment_id():
-            return None
+            return _another_name(owner.get("store"), FileUri.parse(record).store)
         message = f"{record} says that deployment {owner['deployment']} (worker {owner.get('worker')}) cleans here"
     except FileNotFoundError:
         return None
+    except ContestedStoreError as error:
+        return error.refusal()
     except (LakewardenError, ValueError, KeyError, TypeError) as error:
         message = f"{record} cannot be read ({error})"
     hint = "Use one deployment (one state) per bucket. If the other one is gone for good, remove its owner record."
@@ -39,8 +42,31 @@ def foreign_owner(deployment: Deployment, record: str) -> Refusal | None:
 
 
 def claim_place(deployment: Deployment, record: str) -> Refusal | None:
-    """Enter this deployment as the owner, create-only; the refusal if another one was first."""
-    owner = {"deployment": deployment.ledger.switches.deployment_id(), "worker": deployment.worker}
+    """Enter this deployment as the owner, create-only; the refusal if another one was first.
+
+    Raises NoConditionsError where the store would let two of them enter.
+    """
+    prove_conditions(deployment.stores, record)
+    owner = {
+        "deployment": deployment.ledger.switches.deployment_id(),
+        "worker": deployment.worker,
+        "store": FileUri.parse(record).store,
+    }
     if deployment.stores.create(record, json.dumps(owner).encode()):
         return None
     return foreign_owner(deployment, record)
+
+
+def _another_name(written: str | None, read: str) -> Refusal | None:
+    """Our own record, which we wrote under another name: one bucket has both, and a file of it two addresses."""
+    if written in (None, read):
+        return None
+    return two_names(str(written), read)
+
+
+def two_names(one: str, other: str) -> Refusal:
+    """Why the roots of two names are left alone that are found to be one bucket's."""
+    return TwoNamesError(
+        f"{one} and {other} are two names of one bucket: what is written under one is found under the other; nothing "
+        "under either is touched"
+    ).refusal()
