@@ -231,6 +231,19 @@ class Warden:
         """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""
         self._parts.ledger.switches.abandon(uuid, actor or self.actor(), reason)
 
+    def forget(self, identifier: str, reason: str, actor: Actor | None = None) -> list[str]:
+        """Forget what was seen of a table that was dropped, emptied or set back on purpose. Recorded.
+
+        Answers with the directories that were protected for its sake. What its metadata names today stays protected.
+        """
+        ledger = self._parts.ledger
+        known = [row for row in ledger.known_tables.memory().rows if row.identifier == identifier]
+        if not known:
+            raise NotFoundError(f"no table {identifier} is remembered; nothing was changed")
+        ledger.switches.forget(identifier, actor or self.actor(), reason)
+        ledger.known_tables.record((), gone=known)
+        return sorted({place for row in known for place in row.places})
+
     def tables(self) -> list[dict[str, Any]]:
         from lakewarden.reports.tables import tables
 

@@ -113,6 +113,10 @@ class FakeWarden:
     def abandon(self, uuid: str, reason: str, actor: Actor) -> None:
         self._called("abandon", uuid=uuid, reason=reason, actor=actor)
 
+    def forget(self, identifier: str, reason: str, actor: Actor) -> list[str]:
+        self._called("forget", identifier=identifier, reason=reason, actor=actor)
+        return ["s3://lake/orders/"]
+
     def tables(self) -> list[dict[str, Any]]:
         common = {
             "format": "iceberg",

@@ -100,7 +100,7 @@ def test_usage_mistakes_are_64_for_people_and_programs(lakewarden: Any, warden: 
 
 
 READING = ["show", "diff", "runs", "tables", "policy", "doctor", "explain", "audit who", "audit verify"]
-CHANGING = ["plan", "apply", "run", "restore", "abandon", "leases", "freeze", "unfreeze"]
+CHANGING = ["plan", "apply", "run", "restore", "abandon", "forget", "leases", "freeze", "unfreeze"]
 
 
 @pytest.mark.parametrize("command", READING + CHANGING)

@@ -149,5 +149,11 @@ def test_restore_and_abandon_record_who_and_why(lakewarden: Any, warden: Any) ->
     }
     assert warden.calls[0][1]["actor"].operator == "ada"
     assert warden.calls[1][1]["reason"] == "dropped"
+    assert lakewarden("forget", "prod.orders", "--reason", "dropped", "--output", "json").json == {
+        "forgotten": "prod.orders",
+        "places": ["s3://lake/orders/"],
+        "reason": "dropped",
+    }
+    assert lakewarden("forget").code == 64
     assert lakewarden("abandon", "u1").code == 0
     assert lakewarden("abandon").code == 64

@@ -11,7 +11,7 @@ from lakewarden.cli.signals import Stopped
 from lakewarden.formats.iceberg.metadata.strangers import Standing
 from lakewarden.model import errors
 from lakewarden.model.brakes import CODES
-from lakewarden.model.errors import BRAKE_REFUSALS, ROOT_REFUSALS, Exit, LakewardenError
+from lakewarden.model.errors import BRAKE_REFUSALS, DOUBT_REFUSALS, ROOT_REFUSALS, Exit, LakewardenError
 from lakewarden.model.verdict import Brake, Outcome, Verdict
 from tests.docs.pages import DOCS, ROOT, code_in, name_of, rows, sections, text_of
 
@@ -22,7 +22,7 @@ CLASSES = {
     if isinstance(found, type) and issubclass(found, LakewardenError)
 }
 EXITS = {code: str(int(found.exit_code)) for code, found in CLASSES.items()}
-EXITS |= dict.fromkeys([*ROOT_REFUSALS, *BRAKE_REFUSALS], str(int(Exit.REFUSED)))
+EXITS |= dict.fromkeys([*ROOT_REFUSALS, *DOUBT_REFUSALS, *BRAKE_REFUSALS], str(int(Exit.REFUSED)))
 EXITS |= {Stopped.code: f"{int(Exit.INTERRUPTED)} or {int(Exit.TERMINATED)}"}
 ERROR_PAGES = sorted((DOCS / "errors").glob("LW-*.md"))
 

@@ -11,10 +11,11 @@ import pytest
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.pending import PendingFile
 from lakewarden.ledger.progress import CleanupProgress
-from lakewarden.ledger.reach import Reach
 from lakewarden.model.errors import StateError
 from lakewarden.model.kept_file import KeptFile
+from lakewarden.model.known_table import KnownTable
 from lakewarden.model.ports import Heartbeat
+from lakewarden.model.table import TableState
 from tests.ledger.samples import ACTOR, NOON, started
 
 HOUR = timedelta(hours=1)
@@ -104,17 +105,38 @@ def test_a_deployment_has_one_name(ledger: Ledger) -> None:
     assert names == {ledger.switches.deployment_id()}
 
 
-def test_reach_is_what_was_seen_last(ledger: Ledger) -> None:
-    assert ledger.reach.last() == {}
-    orders = Reach("prod.orders", "u-1", 100, 10**13, ("s3://lake/a/", "s3://lake/b/"), NOON)
-    ledger.reach.record([orders, ("prod.users", "u-2", 5, 50, (), NOON)])
-    ledger.reach.record([orders._replace(live_files=90, at=NOON + HOUR)])
-    assert ledger.reach.last(["prod.orders", "prod.none"]) == {
-        "prod.orders": orders._replace(live_files=90, at=NOON + HOUR)
-    }
-    made_again = Reach("prod.orders", "u-9", 1, 1, (), NOON + 2 * HOUR)
-    ledger.reach.record([made_again])
-    assert ledger.reach.last() == {"prod.orders": made_again, "prod.users": Reach("prod.users", "u-2", 5, 50, (), NOON)}
+def test_known_tables_are_what_was_seen_last_by_uuid_and_by_name(ledger: Ledger) -> None:
+    assert ledger.known_tables.memory().rows == ()
+    orders = KnownTable(
+        "prod.orders", "u-1", 100, 10**13, ("s3://lake/a/", "s3://lake/b/"), NOON, roots=("s3://lake/o/",)
+    )
+    users = KnownTable("prod.users", "u-2", 5, 50, (), NOON, absent_since=NOON)
+    ledger.known_tables.record([orders, users])
+    newer = orders._replace(live_files=90, at=NOON + HOUR)
+    ledger.known_tables.record([newer])
+    assert set(ledger.known_tables.memory().rows) == {newer, users}
+    made_again = KnownTable("prod.orders", "u-9", 1, 1, (), NOON + 2 * HOUR)
+    ledger.known_tables.record([made_again])
+    memory = ledger.known_tables.memory()
+    assert memory.named("prod.orders") == made_again
+    assert memory.of(state("prod.moved", "u-1")) == newer, "a table is found by its uuid under any name"
+    assert memory.of(state("prod.orders", "u-9")) == made_again
+    assert memory.of(state("prod.users", "u-3")) is None, "another table of that name is not the one that was seen"
+    ledger.known_tables.record([], gone=[newer])
+    assert set(ledger.known_tables.memory().rows) == {made_again, users}
+
+
+def test_what_our_own_runs_let_go_is_expected_to_be_missing(ledger: Ledger) -> None:
+    ledger.known_tables.record([KnownTable("prod.orders", "u-1", 100, 0, (), NOON)])
+    ledger.known_tables.released("prod.orders", "u-1", 60)
+    ledger.known_tables.released("prod.orders", "u-other", 60)
+    assert [row.live_files for row in ledger.known_tables.memory().rows] == [40]
+    ledger.known_tables.released("prod.orders", "u-1", 60)
+    assert [row.live_files for row in ledger.known_tables.memory().rows] == [0]
+
+
+def state(identifier: str, uuid: str) -> TableState:
+    return TableState(identifier, "iceberg", uuid, "", "", ())
 
 
 def test_cache_files_are_known_newest_first_until_they_are_struck_out(ledger: Ledger) -> None:

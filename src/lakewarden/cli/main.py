@@ -34,6 +34,7 @@ for command in (
     run_commands.runs,
     run_commands.restore,
     run_commands.abandon,
+    run_commands.forget,
     lake_commands.tables,
     lake_commands.policy,
     lake_commands.doctor,

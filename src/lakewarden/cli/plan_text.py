@@ -17,6 +17,7 @@ from lakewarden.steps.job import Words
 
 SMALL_FLEET = 5
 SHOWN_REFUSALS = 20
+SHOWN_NOTES = 5
 SHOWN_TABLES = 50
 SHOWN_REASONS = 8
 
@@ -49,6 +50,10 @@ def show_summary(screen: Screen, plan: Plan) -> None:
     words = _words(plan)
     kept = words.cutoff.format(_instant(plan.cutoff))
     screen.line(f"  {kept}the plan expires {_instant(plan.expires_at)}")
+    for note in plan.notes[:SHOWN_NOTES]:
+        screen.line(f"  note: {note}", style="yellow")
+    if len(plan.notes) > SHOWN_NOTES:
+        screen.line(f"  and {number(len(plan.notes) - SHOWN_NOTES)} more notes; --output json has them all")
     _show_refusals(screen, plan)
     planned = [table for table in plan.tables if table.refusal is None]
     if len(planned) <= SMALL_FLEET:

@@ -168,6 +168,31 @@ def abandon(
     return Exit.DONE
 
 
+def forget(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table that was dropped, emptied or set back.")],
+    reason: Reason = "",
+    operator: Operator = None,
+    ticket: Ticket = None,
+    trigger: TriggerName = Trigger.MANUAL,
+    config: Config = None,
+    output: OutputForm = Output.TEXT,
+    verbose: Verbose = False,
+) -> int:
+    """Declare that less can be seen of a table on purpose, so that what it once touched is no longer held back."""
+    warden = worker.open_worker(config, verbose)
+    places = warden.forget(table, reason, actor_of(warden, operator, trigger, ticket))
+    if output is Output.JSON:
+        Screen().document({"forgotten": table, "places": places, "reason": reason})
+    else:
+        Screen().line(
+            f"What was seen of {table} is forgotten. Nothing has been deleted; the next plan protects only what the table "
+            "needs by then. It was held to have files under:"
+        )
+        for place in places:
+            Screen().line(f"  {place}")
+    return Exit.DONE
+
+
 def _tell(result: RunResult, output: Output) -> int:
     if output is Output.JSON:
         Screen().document(result.as_json())

@@ -12,10 +12,10 @@ from lakewarden.ledger.cold import Cold
 from lakewarden.ledger.connection import Connections, connect
 from lakewarden.ledger.heartbeats import Heartbeats
 from lakewarden.ledger.journal import Journal
+from lakewarden.ledger.known_tables import KnownTables
 from lakewarden.ledger.migrate import migrate
 from lakewarden.ledger.plans import Plans
 from lakewarden.ledger.progress import Progress
-from lakewarden.ledger.reach import Reaches
 from lakewarden.ledger.runs import Runs
 from lakewarden.ledger.switches import Switches
 from lakewarden.model.clock import Clock
@@ -35,7 +35,7 @@ class Ledger:
         self.progress = Progress(connections)
         self.heartbeats = Heartbeats(connections)
         self.switches = Switches(connections)
-        self.reach = Reaches(connections)
+        self.known_tables = KnownTables(connections)
         self.cache = Cache(connections)
         self.archives = Archives(connections)
         self.cold = Cold(connections)

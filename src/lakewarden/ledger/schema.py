@@ -196,8 +196,8 @@ deployment = Table(
     Column("created_at", Instant, nullable=False),
 )
 
-reach = Table(
-    "lw_reach",
+known_tables = Table(
+    "lw_known_tables",
     metadata,
     Column("identifier", Text, primary_key=True),
     Column("uuid", Text, primary_key=True),
@@ -206,6 +206,10 @@ reach = Table(
     Column("outside_roots", Document, nullable=False),
     Column("at", Instant, nullable=False),
     Column("metadata_location", Text),
+    Column("roots", Document, nullable=False, server_default="[]"),
+    Column("seen_location", Text, nullable=False, server_default=""),
+    Column("seen_ms", BigInteger, nullable=False, server_default="0"),
+    Column("absent_since", Instant),
 )
 
 archives = Table(

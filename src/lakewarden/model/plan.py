@@ -89,7 +89,7 @@ class PartFile:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The header, `plan.json`. Its id is the hash of everything else in it."""
+    """The header, `plan.json`. Its id is the hash of everything else in it. `notes` say what the plan could not know."""
 
     job: str
     created_at: datetime
@@ -101,6 +101,7 @@ class Plan:
     parts: tuple[PartFile, ...]
     pointers: Mapping[str, str] = field(default_factory=dict)
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     plan_id: str = ""
 
     @property
@@ -145,6 +146,7 @@ class Plan:
             "parts": [asdict(part) for part in self.parts],
             "pointers": dict(self.pointers),
             "brakes": {name: list(tables) for name, tables in self.brakes.items()},
+            "notes": list(self.notes),
         }
 
     def dumps(self) -> bytes:
@@ -239,5 +241,6 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         parts=tuple(PartFile(**part) for part in document["parts"]),
         pointers=dict(document["pointers"]),
         brakes={name: tuple(tables) for name, tables in document["brakes"].items()},
+        notes=tuple(document["notes"]),
         plan_id=document["plan_id"],
     )

@@ -165,6 +165,11 @@ class TableState:
         """Who needs files of this table, exactly. Orphan cleanup asks for more: whatever any manifest still names."""
         return self.holders or (Holder(Hold.ALL, self.manifest_lists, self.manifests, self.files),)
 
+    @property
+    def is_visible(self) -> bool:
+        """Whether what the table needs is known: a table that is left alone for another reason is read all the same."""
+        return self.refusal is None or bool(self.files)
+
     def refused(self, refusal: Refusal) -> TableState:
         """This table, left alone for a reason."""
         return replace(self, refusal=refusal)

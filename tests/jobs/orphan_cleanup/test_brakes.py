@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lakewarden.ledger.reach import Reach
+from lakewarden.model.known_table import KnownTable
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 
 
@@ -39,8 +39,8 @@ def test_a_table_that_reaches_half_of_what_it_did_or_nothing_at_all(site: Site) 
     plant(site.base / "warehouse/here/t", "data/{}.parquet")
     site.old()
     warden = site.another()
-    warden._deployment.ledger.reach.record(
-        Reach(f"lake.b.{table.name()[-1]}", str(table.metadata.table_uuid), files, 9, (), datetime.now(UTC))
+    warden._deployment.ledger.known_tables.record(
+        KnownTable(f"lake.b.{table.name()[-1]}", str(table.metadata.table_uuid), files, 9, (), datetime.now(UTC))
         for table, files in ((shrunk, 23), (grown, 21))
     )
     seen = site.plan(warden=warden)

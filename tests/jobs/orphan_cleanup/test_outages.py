@@ -16,7 +16,9 @@ from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 def recorded(site: Site) -> tuple[int, int, list[Path]]:
     """Plans and reaches in the ledger, and plan directories."""
     database = sqlite3.connect(site.base / "state/lakewarden.db")
-    counts = [database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("lw_plans", "lw_reach")]
+    counts = [
+        database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("lw_plans", "lw_known_tables")
+    ]
     database.close()
     return counts[0], counts[1], list((site.base / "state").glob("plans/*/plan.json"))
 

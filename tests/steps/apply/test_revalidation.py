@@ -292,13 +292,15 @@ def test_a_table_that_becomes_unreadable(world: World, what: str) -> None:
 
 def _remember_reach(world: World, identifier: str, outside: str) -> None:
     """What a plan would have recorded: this table has live files in that one's root."""
-    from lakewarden.ledger.reach import Reach
+    from lakewarden.model.known_table import KnownTable
 
     deployment = world.warden._deployment
     prefix = f"{world.table(outside).location()}/"
-    deployment.ledger.reach.record([Reach(identifier, "u", 1, 1, (prefix,), deployment.clock.now())])
+    deployment.ledger.known_tables.record([KnownTable(identifier, "u", 1, 1, (prefix,), deployment.clock.now())])
 
 
-def test_a_dropped_table_protects_nothing_and_stops_nothing(world: World) -> None:
+def test_a_table_that_is_not_listed_any_more_keeps_its_root(world: World) -> None:
+    """It may have been dropped, or its catalog may have lost it: the next plans will know."""
     result = apply_while(world, "before apply", lambda: world.catalog().drop_table(ORDERS))
-    assert (result.status, result.deleted.files) == ("done", 12)
+    assert (result.status, result.deleted.files) == ("partial", 6)
+    assert all(path.exists() for path in world.planted(ORDERS))

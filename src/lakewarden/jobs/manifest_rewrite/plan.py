@@ -78,7 +78,7 @@ def _tables(
     chosen: frozenset[str],
     found: Mapping[str, ManifestSurvey],
 ) -> Iterator[TablePlan]:
-    refusals = refusals_of(fleet, Findings(), deployment.ledger.reach.last())
+    refusals = refusals_of(fleet, Findings())
     for state in fleet.states:
         if state.identifier not in chosen:
             continue

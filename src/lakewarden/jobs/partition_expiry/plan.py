@@ -126,7 +126,7 @@ def _tables(
     found: Mapping[int, PartitionExpiration],
     partitions: Mapping[int, list[PartitionFiles]],
 ) -> Iterator[TablePlan]:
-    refusals = refusals_of(fleet, Findings(), deployment.ledger.reach.last())
+    refusals = refusals_of(fleet, Findings())
     for number, state in enumerate(fleet.states):
         if state.identifier not in chosen:
             continue

@@ -29,7 +29,7 @@ from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake, Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.steps.compare.findings import Findings, damaged_since, refusals_of
+from lakewarden.steps.compare.findings import Findings, damaged_since, reached_of, refusals_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
@@ -96,6 +96,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         roots=tuple(planned_root(root, fleet, findings) for root in due.roots),
         parts=findings.parts,
         brakes=stopped,
+        reached=reached_of(fleet, findings, before=fleet.pointers) if due.roots else None,
     )
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, files=result.plan.totals()["changes"].get("files", 0))
@@ -212,8 +213,7 @@ def _tables(
     due: Due,
 ) -> tuple[tuple[TablePlan, ...], dict[str, tuple[str, ...]]]:
     """Every chosen table, and whom each brake stops: a table with a snapshot needs files, so none found is a fault."""
-    last = deployment.ledger.reach.last()
-    refusals, damaged = refusals_of(fleet, findings, last), damaged_since(fleet, findings, last)
+    refusals, damaged = refusals_of(fleet, findings), damaged_since(fleet, findings)
     needed = _needed_by_uuid(fleet, findings)
     found: list[TablePlan] = []
     stopped: dict[str, list[str]] = {}

@@ -21,7 +21,7 @@ from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.steps.compare.compare import Ground, compare
-from lakewarden.steps.compare.findings import Findings, refusals_of
+from lakewarden.steps.compare.findings import Findings, reached_of, refusals_of
 from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, moved_since
@@ -81,6 +81,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         ),
         roots=tuple(planned_root(root, fleet, findings) for root in roots),
         parts=findings.parts,
+        reached=reached_of(fleet, findings, before=fleet.pointers, read={n for root in roots for n in root.tables}),
     )
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, snapshots=result.plan.totals()["changes"].get("snapshots", 0))
@@ -133,7 +134,7 @@ def _tables(
     expirations: Expirations,
     findings: Findings,
 ) -> Iterator[TablePlan]:
-    refusals = refusals_of(fleet, findings, deployment.ledger.reach.last())
+    refusals = refusals_of(fleet, findings)
     for number, state in enumerate(fleet.states):
         if number not in expirations and not state.refusal:
             continue

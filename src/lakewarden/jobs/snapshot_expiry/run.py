@@ -27,7 +27,7 @@ from lakewarden.model.errors import (
     TableMovedError,
 )
 from lakewarden.model.margins import MARGINS
-from lakewarden.model.plan import TablePlan
+from lakewarden.model.plan import TablePlan, Tally
 from lakewarden.model.ports import FileOutcome
 from lakewarden.model.run import FailedFile
 from lakewarden.model.table import Pointer
@@ -117,6 +117,7 @@ class Run(TableRun):
         try:
             with ExitStack() as stack:
                 self.check_may_go_on()
+                self.check_doubt(name)
                 leases = [
                     stack.enter_context(self.root_lease(prefix, wait=MARGINS.lease_wait_seconds))
                     for prefix in self.roots_of(name)
@@ -147,6 +148,9 @@ class Run(TableRun):
                 changes = dict(expirer.carry_out(pointer, detail, steps))
             if not any(changes.values()):
                 self._take_back(name)
+            else:
+                released = table.verdicts.get(Verdict.PENDING, Tally()).files
+                self.deployment.ledger.known_tables.released(name, table.uuid, released)
             with self._turn:
                 self._expired[name] = changes
             self.deployment.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "changes": changes})

@@ -25,7 +25,7 @@ from lakewarden.model.policy import DeleteMode
 from lakewarden.model.ports import FileOutcome
 from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
-from lakewarden.model.verdict import Outcome
+from lakewarden.model.verdict import Brake, Outcome, Verdict
 from lakewarden.steps.apply.batches import batches_of
 from lakewarden.steps.apply.claim import Claim, allowed_tables
 from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases, told_of_wait
@@ -109,6 +109,7 @@ class FileRun:
                 )
             self._delete_all()
         self._verify()
+        self._accept_shrunk()
         purge_old(self.deployment, self.run_id)
 
     def _delete_all(self) -> None:
@@ -225,6 +226,17 @@ class FileRun:
         if lost:
             self.deployment.ledger.runs.step(self.run_id, "invariant-violation", {"files": lost[:SHOWN_FAILURES]})
             raise InvariantViolationError(f"{len(lost)} deleted files are needed now, such as {lost[0]}")
+
+    def _accept_shrunk(self) -> None:
+        """Where an operator found it right that tables need less than before, later plans compare with what they need now."""
+        if Brake.REACHABLE_SHRANK not in self.claim.lifted:
+            return
+        live = {table.uuid: table.verdicts.get(Verdict.LIVE, Tally()) for table in self.plan.tables if table.uuid}
+        names = set(self.plan.brakes.get(Brake.REACHABLE_SHRANK, ()))
+        rows = [row for row in self.validation.memory.rows if row.identifier in names and row.uuid in live]
+        self.deployment.ledger.known_tables.record(
+            row._replace(live_files=live[row.uuid].files, live_bytes=live[row.uuid].bytes) for row in rows
+        )
 
     def _reached(self, scope: str) -> CleanupProgress:
         # Counted here: asking the journal before every batch would cost more with each of them.

@@ -17,6 +17,7 @@ from itertools import islice, takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.model.doubt import UNREAD, Doubt, doubted_roots
 from lakewarden.model.errors import MissingStoreError
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.plan import Plan
@@ -30,7 +31,7 @@ from lakewarden.pipeline.compare.one_table import needs_of
 from lakewarden.pipeline.read.manifests import NOTE, ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.read.names import local_directories
 from lakewarden.pipeline.read.to_read import ToRead
-from lakewarden.steps.compare.findings import DAMAGE
+from lakewarden.steps.apply.doubt import doubted_now
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
 from lakewarden.steps.observe.links import reached_by_links
@@ -53,6 +54,7 @@ class Revalidation:
         self.covered = dict(self.plan.pointers)
         self.roots = {root.prefix: root for root in self.plan.roots}
         self.prefixes = Prefixes(self.roots)
+        self.memory = self.deployment.ledger.known_tables.memory()
 
     def check(self) -> float:
         """Bring `needed` and `stopped` up to now. Answers with the boot second at which the check began."""
@@ -61,7 +63,10 @@ class Revalidation:
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
         self.places = sorted(canonical(place) for place in self.witnesses.values() if is_address(place))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
-        for (_, pointer), state in zip(moved, load_states(moved, self.plan.cutoff), strict=True):
+        states = load_states(moved, self.plan.cutoff)
+        for prefix, why in doubted_now(self.deployment, self.plan, self.memory, now, states).items():
+            self.stopped.setdefault(prefix, why.message)
+        for (_, pointer), state in zip(moved, states, strict=True):
             self._take_in(now, pointer, state)
         return began
 
@@ -78,14 +83,14 @@ class Revalidation:
         Raises MissingStoreError for a root that is not there while a catalog still lists a table of it, or while the
         directory above is missing too: that is a lost bucket or mount, and every file in it would look deleted.
         """
-        if prefix in self.stopped or self._is_there(prefix):
+        if self._is_there(prefix):
             return prefix not in self.stopped
         if self._listed(prefix):
             self.check()  # dropped since the last look?
         above = prefix.rstrip("/").rpartition("/")[0]
         if self._listed(prefix) or not _exists(self.deployment, f"{above}/"):
             raise MissingStoreError(f"the root {prefix} is not there; no further batch was started")
-        self.stopped[prefix] = f"the root {prefix} is gone, and no catalog lists its tables any more"
+        self.stopped.setdefault(prefix, f"the root {prefix} is gone, and no catalog lists its tables any more")
         return False
 
     def is_needed(self, uri: str) -> bool:
@@ -118,24 +123,32 @@ class Revalidation:
     def _take_in(self, now: dict[str, tuple[Catalog, Pointer]], pointer: Pointer, state: TableState) -> None:
         name = pointer.identifier
         reason = self._trouble(state)
-        damaged = state.refusal is not None and state.refusal.code in DAMAGE
+        unknown = not state.is_visible
         # A table that is left alone needs what it names all the same, wherever that lies.
         if state.refusal is None or state.manifest_lists:
             damage = self._reach(now[name][0], state)
-            reason, damaged = reason or damage, damaged or damage is not None
+            reason, unknown = reason or damage, unknown or damage is not None
         if reason is not None:
-            last = self.deployment.ledger.reach.last([name]).get(name)
-            touched = [*(claim.prefix for claim in claims_of([state])), *(last.outside_roots if last else ())]
-            # It changed after the plan: where it has files now nobody has seen, and it may have taken in one of any root.
-            # One that the plan has read and whose files are known by name has them under the roots of its home.
-            homes = self._homes(state).values()
-            bounded = homes and name in self.plan.pointers
-            anywhere = damaged and not bounded and (last is None or last.metadata_location != state.metadata_location)
-            for root in self.plan.roots:
-                own = name in root.tables or root.home in homes
-                if anywhere or own or any(_overlap(root.prefix, prefix) for prefix in touched):
-                    self.stopped[root.prefix] = reason
-        self.covered[name] = pointer.metadata_location
+            self._stop_touched(state, reason, unknown=unknown)
+        if not unknown:
+            # A table that could not be read is looked at again before the next batch, and at the end.
+            self.covered[name] = pointer.metadata_location
+
+    def _stop_touched(self, state: TableState, reason: str, *, unknown: bool) -> None:
+        """Stop the roots that a table touches or ever touched; every root, if it may have taken in a file of any."""
+        known = self.memory.of(state)
+        # It changed after the plan: where it has files now nobody has seen, and it may have taken in one of any root.
+        # One that the plan has read and whose files are known by name has them under the roots of its home.
+        homes = self._homes(state).values()
+        bounded = homes and state.identifier in self.plan.pointers
+        if unknown and not bounded and (known is None or known.metadata_location != state.metadata_location):
+            self.stopped |= {prefix: reason for prefix in self.roots if prefix not in self.stopped}
+            return
+        places = (*(claim.prefix for claim in claims_of([state])), *self.memory.places_of(state))
+        touched = doubted_roots([Doubt(state.identifier, places, UNREAD, reason, "")], self.roots)
+        for prefix, root in self.roots.items():
+            if prefix in touched or state.identifier in root.tables or root.home in homes:
+                self.stopped.setdefault(prefix, reason)
 
     def _trouble(self, state: TableState) -> str | None:
         """Why the roots of this table must be left alone from now on."""

@@ -17,6 +17,7 @@ from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFail
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.steps.apply.claim import Claim
+from lakewarden.steps.apply.doubt import DoubtWatch
 from lakewarden.steps.apply.ending import PASSING
 from lakewarden.steps.apply.guard import check_frozen, root_lease, told_of_wait
 from lakewarden.steps.deployment import Deployment
@@ -36,6 +37,7 @@ class TableRun:
         self.log = bind(run_id=claim.run_id, job=claim.plan.job)
         self._failed = {step["table"]: _failure(step) for step in self.steps(TABLE_FAILED)}
         self._passing: dict[str, LakewardenError] = {}
+        self._doubt = DoubtWatch(claim.deployment, claim.plan)
 
     @classmethod
     def prepare(cls, _: Deployment, __: PlanResult, ___: Sequence[str]) -> Callable[[Claim], Self]:
@@ -102,10 +104,15 @@ class TableRun:
         """The lease of a root that a table touches; whoever watches this run is told of a wait."""
         return root_lease(self.deployment, prefix, wait=wait, watched=told_of_wait(self.claim.progress))
 
+    def check_doubt(self, table: str) -> None:
+        """Raise DoubtError if a table that cannot be seen now may need what this table's roots hold."""
+        self._doubt.check(table, self.roots_of(table))
+
     def attempt(self, table: TablePlan, work: Callable[[TablePlan], None]) -> None:
         """Change one table, or note why not."""
         try:
             self.check_may_go_on()
+            self.check_doubt(table.identifier)
             work(table)
         except LakewardenError as error:
             self.failed(table.identifier, error)

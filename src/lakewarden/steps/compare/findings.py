@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakewarden.ledger.reach import Reach
-from lakewarden.model.errors import (
-    ROOT_REFUSALS,
-    IncompleteManifestError,
-    Refusal,
-    UnlistableError,
-    UnreadableMetadataError,
-)
+from lakewarden.model.doubt import UNREAD, Doubt, doubted_roots
+from lakewarden.model.errors import ROOT_REFUSALS, Refusal, UnlistableError
 from lakewarden.model.plan import PartFile, Tallies, Tally, add_tallies
-from lakewarden.model.roots import Root
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.steps.observe.fleet import Fleet
-
-DAMAGE = (UnreadableMetadataError.code, IncompleteManifestError.code)
+from lakewarden.steps.observe.memory import Reached
 
 
 @dataclass(frozen=True)
@@ -106,11 +98,11 @@ def _root_refusal(sign: str, example: str) -> Refusal:
     )
 
 
-def refusals_of(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> dict[str, list[Refusal]]:
+def refusals_of(fleet: Fleet, findings: Findings) -> dict[str, list[Refusal]]:
     """Why each table is left alone, if it is: what was known before, damage, what is wrong with its roots."""
     refused_roots = {root.id: root.refusal for root in fleet.roots if root.refusal}
     refused_roots |= {k: v for k, v in findings.root_refusals.items() if k not in refused_roots}
-    refused_roots |= _roots_of_damaged(fleet, findings, refused_roots, last)
+    refused_roots |= {k: v for k, v in _roots_of_damaged(fleet, findings).items() if k not in refused_roots}
     found: dict[str, list[Refusal]] = {}
     for number, state in enumerate(fleet.states):
         damage = findings.table_refusals.get(number)
@@ -122,17 +114,19 @@ def refusals_of(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> 
     return found
 
 
-def damaged_since(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -> str | None:
-    """A table that was read whole once, has changed since, and is damaged now: it may have taken in any released file.
+def damaged_since(fleet: Fleet, findings: Findings) -> str | None:
+    """A table that could be read once, has changed since, and cannot be read now: it may have taken in any file.
 
     None if there is no such table. A damaged table whose metadata file is still the one at which it was last read whole
-    touches the roots that were recorded then, and those roots are refused elsewhere. A table that nobody ever read whole,
-    or of a kind that is not read, says nothing new: beside it the others go on.
+    touches the roots that were recorded then, and those roots are refused elsewhere; so are the roots of a table whose
+    files are known by name, which lie there. A table that nobody ever read says nothing new: beside it the others go on.
     """
     for number, state in enumerate(fleet.states):
-        why = findings.table_refusals.get(number) or (state.refusal if not state.files else None)
-        seen = last.get(state.identifier)
-        if why is None or seen is None or why.code not in DAMAGE or seen.metadata_location == state.metadata_location:
+        why = findings.table_refusals.get(number) or (None if state.is_visible else state.refusal)
+        seen = fleet.memory.of(state)
+        if why is None or seen is None or not seen.seen_location or state.identifier in fleet.homes:
+            continue
+        if seen.metadata_location == state.metadata_location:
             continue
         return (
             f"{state.identifier} changed since it was last read whole and cannot be read now ({why.code}: {why.message}); "
@@ -141,32 +135,65 @@ def damaged_since(fleet: Fleet, findings: Findings, last: Mapping[str, Reach]) -
     return None
 
 
+def reached_of(
+    fleet: Fleet,
+    findings: Findings,
+    *,
+    before: Mapping[str, str],
+    everything: bool = False,
+    live: Mapping[str, Tally] | None = None,
+    read: Collection[str] | None = None,
+) -> dict[str, Reached]:
+    """What to remember of each table: how much it reaches, and in which roots of others.
+
+    `before` are the pointers at which the comparison began; `everything` says that every root was listed; `live` is how
+    many files tables need, where that was counted; `read` are the tables that were asked what they need, if not all were.
+    """
+    outside = findings.outside(fleet)
+    found: dict[str, Reached] = {}
+    for number, state in enumerate(fleet.states):
+        name = state.identifier
+        if read is not None and name not in read:
+            continue
+        if number in findings.table_refusals or not state.files:
+            found[name] = Reached(damaged=True)
+            continue
+        known = everything or number in findings.wholly_known or not (state.manifest_lists or state.manifests)
+        # Of a table that moved meanwhile, only the files were looked at that nothing needed before.
+        whole = state.metadata_location if known and before.get(name) == state.metadata_location else None
+        found[name] = Reached(outside.get(name, ()), (live or {}).get(name), whole)
+    return found
+
+
 def live_by_uuid(fleet: Fleet, findings: Findings) -> dict[str, Tally]:
     """Live files by table. One that two catalogs know under two names is counted under only one of them."""
     found: dict[str, Tally] = {}
     for number, state in enumerate(fleet.states):
         live = findings.verdicts.get(number, {}).get(Verdict.LIVE, Tally())
-        found[state.uuid] = found.get(state.uuid, Tally()) + live
+        key = state.uuid or state.identifier  # the oldest tables have no uuid
+        found[key] = found.get(key, Tally()) + live
     return found
 
 
-def _roots_of_damaged(
-    fleet: Fleet, findings: Findings, known: Mapping[int, Refusal], last: Mapping[str, Reach]
+def _roots_of_damaged(fleet: Fleet, findings: Findings) -> dict[int, Refusal]:
+    """A table whose manifests are damaged makes every root it ever touched unknown, for the other tables there too."""
+    told = {n: f"was refused ({why.code}: {why.message})" for n, why in findings.table_refusals.items()}
+    return roots_touched_by(
+        fleet, findings, {n: (UNREAD, told[n], why.hint) for n, why in findings.table_refusals.items()}
+    )
+
+
+def roots_touched_by(
+    fleet: Fleet, findings: Findings, tables: Mapping[int, tuple[str, str, str]]
 ) -> dict[int, Refusal]:
-    """A table whose manifests are damaged makes every root it touches unknown, for the other tables there too."""
+    """The roots, by number, that these tables touch or ever touched. Of each table: a code, what it did, and a hint."""
+    if not tables:
+        return {}
     outside = findings.outside(fleet)
-    by_prefix = {root.prefix: root for root in fleet.roots}
-    own: dict[str, list[Root]] = {}
-    for root in fleet.roots:
-        for name in root.tables:
-            own.setdefault(name, []).append(root)
-    found: dict[int, Refusal] = {}
-    for number, why in findings.table_refusals.items():
-        name = fleet.states[number].identifier
-        elsewhere = {*outside.get(name, ()), *(last[name].outside_roots if name in last else ())}
-        touched = [*own.get(name, ()), *(by_prefix[prefix] for prefix in sorted(elsewhere) if prefix in by_prefix)]
-        for root in touched:
-            if root.id not in known:
-                message = f"{name} touches {root.prefix} and was refused ({why.code}: {why.message})"
-                found[root.id] = Refusal("LW-ROOT-001", message, why.hint)
-    return found
+    doubts = []
+    for number, told in tables.items():
+        state = fleet.states[number]
+        places = (*state.roots, *outside.get(state.identifier, ()), *fleet.memory.places_of(state))
+        doubts.append(Doubt(state.identifier, places, *told))
+    by_prefix = {root.prefix: root.id for root in fleet.roots}
+    return {by_prefix[prefix]: why for prefix, why in doubted_roots(doubts, by_prefix).items()}

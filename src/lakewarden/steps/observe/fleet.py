@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakewarden.ledger.reach import Reach
+from lakewarden.model.doubt import Doubt, Look, doubted_roots, doubts_of
 from lakewarden.model.errors import CatalogUnavailableError, Refusal, StoreUnavailableError
+from lakewarden.model.known_table import Memory
 from lakewarden.model.ports import Catalog
 from lakewarden.model.roots import BY_NAME, Claim, Root, claims_of, group_roots, homes_of
 from lakewarden.model.table import Pointer, TableState
@@ -29,12 +30,15 @@ class Fleet:
     """The tables as one moment shows them. A table's number is its place in `states`.
 
     `homes` has the tables whose files are known by bare name, and what those names are prefixed with to be compared.
+    `memory` is what was known before of every table ever seen; `doubts` are those of which less can be seen now.
     """
 
     states: tuple[TableState, ...]
     claims: tuple[Claim, ...]
     roots: tuple[Root, ...]
     homes: Mapping[str, str] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    doubts: Sequence[Doubt] = ()
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -67,7 +71,16 @@ def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:
     claims = claims_of(states)
     roots = group_roots(claims)
     homes = homes_of(roots, {state.identifier for state in states if deployment.readers[state.format].by_name})
-    return Fleet(tuple(states), tuple(claims), tuple(_refused_roots(deployment, roots, states)), homes)
+    memory = deployment.ledger.known_tables.memory()
+    fleet = Fleet(tuple(states), tuple(claims), (), homes, memory)
+    doubts = doubts_of(memory, look_of(deployment, fleet))
+    return replace(fleet, roots=tuple(_refused_roots(deployment, roots, states, doubts)), doubts=doubts)
+
+
+def look_of(deployment: Deployment, fleet: Fleet) -> Look:
+    """The fleet as it is compared with what is remembered."""
+    states = {state.identifier: state for state in fleet.states}
+    return Look(fleet.pointers, states, deployment.clock.now(), deployment.ledger.switches.abandoned())
 
 
 def own_home(deployment: Deployment, state: TableState) -> str | None:
@@ -101,10 +114,12 @@ def selected(identifier: str, select: Sequence[str], exclude: Sequence[str]) -> 
     return (not select or any(map(matches, select))) and not any(map(matches, exclude))
 
 
-def _refused_roots(deployment: Deployment, roots: list[Root], states: list[TableState]) -> Iterable[Root]:
+def _refused_roots(
+    deployment: Deployment, roots: list[Root], states: list[TableState], doubts: Sequence[Doubt]
+) -> Iterable[Root]:
     by_name = {state.identifier: state for state in states}
     forked = _forks(states)
-    touching = _unread_touchers(states, deployment.ledger.reach.last([s.identifier for s in states if s.refusal]))
+    doubted = doubted_roots(doubts, [root.prefix for root in roots])
     owners = _foreign_owners(deployment, roots)
     linked = aliased([*(root.prefix for root in roots), FileUri.parse(deployment.state).as_prefix()], states)
     for root in roots:
@@ -114,10 +129,7 @@ def _refused_roots(deployment: Deployment, roots: list[Root], states: list[Table
             or _mixed(root, tables)
             or _unreadable(root, tables)
             or next((forked[table.uuid] for table in tables if table.uuid in forked), None)
-            or next(
-                (why for prefix, why in touching if root.prefix.startswith(prefix) or prefix.startswith(root.prefix)),
-                None,
-            )
+            or doubted.get(root.prefix)
             or owners.get(root.prefix)
             or linked.get(root.prefix)
         )
@@ -172,24 +184,6 @@ def _forks(states: list[TableState]) -> dict[str, Refusal]:
                 "Drop one of the two registrations, or bring both catalogs to the same metadata file.",
             )
     return forks
-
-
-def _unread_touchers(states: list[TableState], last: Mapping[str, Reach]) -> list[tuple[str, Refusal]]:
-    """Roots in which a table that cannot be read now had files when it was last read."""
-    return [
-        (
-            prefix,
-            Refusal(
-                "LW-ROOT-001",
-                f"{state.identifier} had files under {prefix} and cannot be read now ({state.refusal.message})",
-                state.refusal.hint,
-            ),
-        )
-        for state in states
-        # One that is left alone for another reason is read all the same, and protects what it names.
-        if state.refusal is not None and not state.files and state.identifier in last
-        for prefix in last[state.identifier].outside_roots
-    ]
 
 
 def _foreign_owners(deployment: Deployment, roots: list[Root]) -> dict[str, Refusal]:

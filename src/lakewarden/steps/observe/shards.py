@@ -52,7 +52,7 @@ def _inventories(
 
 def shards_of(deployment: Deployment, fleet: Fleet, listed: Collection[Root]) -> Iterator[Shard]:
     """Shards of every root that is listed: many for a large table, one (and no call to the store) for a small one."""
-    sizes = sizes_of(deployment, fleet)
+    sizes = sizes_of(fleet)
     few = len(listed) < FEW_ROOTS
 
     def cut(root: Root) -> list[Shard]:
@@ -68,13 +68,14 @@ def shards_of(deployment: Deployment, fleet: Fleet, listed: Collection[Root]) ->
             yield from shards
 
 
-def sizes_of(deployment: Deployment, fleet: Fleet) -> dict[str, int | None]:
-    """How many files each table has: as its metadata says, else as the last plan saw it, else None."""
-    last = deployment.ledger.reach.last()
-    return {
-        s.identifier: last[s.identifier].live_files if (n := _files_in(s)) is None and s.identifier in last else n
-        for s in fleet.states
-    }
+def sizes_of(fleet: Fleet) -> dict[str, int | None]:
+    """How many files each table has: as its metadata says, else as an earlier plan saw it, else None."""
+    found: dict[str, int | None] = {}
+    for state in fleet.states:
+        told = _files_in(state)
+        known = fleet.memory.of(state) if told is None else None
+        found[state.identifier] = known.live_files if known else told
+    return found
 
 
 def _files_in(state: TableState) -> int | None:

@@ -19,6 +19,7 @@ from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet, selected
+from lakewarden.steps.observe.memory import Reached, remember, unknowns
 
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
 P = TypeVar("P")
@@ -162,8 +163,9 @@ def draw_up(
     parts: Iterable[PartFile] = (),
     cutoff: datetime | None = None,
     brakes: Mapping[str, tuple[str, ...]] | None = None,
+    reached: Mapping[str, Reached] | None = None,
 ) -> PlanResult:
-    """The plan, sealed: its header is written where its files are, and remembered."""
+    """The plan, sealed: its header is written where its files are, and remembered, and so is what it saw of the tables."""
     document = Plan(
         job=job,
         created_at=now,
@@ -175,7 +177,9 @@ def draw_up(
         parts=tuple(parts),
         pointers=fleet.pointers,
         brakes=brakes or {},
+        notes=tuple(unknowns(fleet)),
     ).sealed()
     deployment.stores.put(request.directory + PLAN_FILE, document.dumps())
     deployment.ledger.plans.save(document, request.directory)
+    remember(deployment, fleet, reached or {})
     return PlanResult(document, request.directory)
