@@ -82,8 +82,9 @@ def compare(
             return answer
         # Something needed was not listed, and only the join can name it. The cache has everything by now.
         joined = _by_join_whatever_the_cache_does(named, candidates, rules, asked, remembered, answer.kept)
-        return replace(joined, discarded=answer.parts)
-    return _by_join_whatever_the_cache_does(named, candidates, rules, asked, remembered)
+        return replace(joined, discarded=answer.parts, touches=joined.touches | answer.touches, whole=answer.whole)
+    joined = _by_join_whatever_the_cache_does(named, candidates, rules, asked, remembered, touches=True)
+    return replace(joined, whole=frozenset(named.holders.tables.tolist()))
 
 
 def _by_hash(
@@ -170,15 +171,18 @@ def _by_join_whatever_the_cache_does(
     asked: Comparison,
     memory: Memory,
     kept: Sequence[KeptFile] = (),
+    *,
+    touches: bool = False,
 ) -> Answer:
     """The answer by the join; where a file of the cache changed since it was looked at, once more without the cache."""
     try:
-        return _by_join(named, candidates, rules, asked, memory, kept)
+        return _by_join(named, candidates, rules, asked, memory, kept, touches=touches)
     except Exception as error:
         # A task's error comes back as Spark's, with the task's own in its text.
         if CacheChangedError.__name__ not in str(error):
             raise
-    return _by_join(named, candidates, rules, replace(asked, cache=CacheFiles(asked.cache.writer)), memory)
+    afresh = replace(asked, cache=CacheFiles(asked.cache.writer))
+    return _by_join(named, candidates, rules, afresh, memory, touches=touches)
 
 
 def _by_join(
@@ -188,8 +192,13 @@ def _by_join(
     asked: Comparison,
     memory: Memory,
     kept: Sequence[KeptFile] = (),
+    *,
+    touches: bool = False,
 ) -> Answer:
-    """The answer, with every name that is needed and was not listed; `kept` was left in the cache a moment ago."""
+    """The answer, with every name that is needed and was not listed; `kept` was left in the cache a moment ago.
+
+    `touches`: in which roots each table has files is asked for too. The join itself tells it of two tables a file only.
+    """
     spark, stores = asked.spark(), asked.read.stores
     names = keep_names(asked.spark, named, asked.read, asked.cache.plus(kept))
     marked = by_join.marks(spark, named, names, stores)
@@ -200,8 +209,24 @@ def _by_join(
     answer = Answer.of(rows)
     if asked.count_needs:
         answer = replace(answer, needed=_needs(marked))
+    if touches:
+        answer = replace(answer, touches=answer.touches | _touches(marked, asked.places))
     answer = answer.knowing({**names.refusals, **named.refusals}, (*named.kept, *kept, *names.kept))
     return replace(answer, directories=names.directories | named.directories)
+
+
+def _touches(marked: DataFrame, places: Places) -> set[tuple[int, int]]:
+    """The roots in which each table has files that it needs, by their addresses."""
+    schema = pa.schema([(c.TABLE, pa.int32()), (c.ROOT, pa.int32())])
+
+    def pairs(batches: Batches) -> Batches:
+        for batch in batches:
+            found = pa.table([batch[c.TABLE], pa.array(places.roots_of(batch[c.KEY]))], schema=schema)
+            yield from found.group_by([c.TABLE, c.ROOT]).aggregate([]).to_batches()
+
+    live = marked.where(F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0).select(c.TABLE, c.KEY)
+    rows = live.mapInArrow(pairs, ddl(schema)).distinct().toArrow()
+    return {(row[c.TABLE], row[c.ROOT]) for row in rows.to_pylist() if row[c.ROOT] >= 0}
 
 
 def _needs(marked: DataFrame) -> dict[int, int]:
