@@ -112,5 +112,8 @@ def test_doubt_leaves_alone_what_lies_within_and_around_a_place_and_nothing_besi
     roots = ["s3://b/x/", "s3://b/xx/", "s3://b/z/deep/er/", "s3://b/zz/", "s3://c/z/"]
     found = doubted_roots([doubt], roots)
     assert set(found) == {"s3://b/x/", "s3://b/z/deep/er/"}
-    assert found["s3://b/x/"].message == "lake.db.orders had files under s3://b/x/y/ and is not listed"
+    assert (
+        found["s3://b/x/"].message
+        == "lake.db.orders had files under s3://b/x/y/ and is not listed; nothing under it is touched"
+    )
     assert doubted_roots([], roots) == {}

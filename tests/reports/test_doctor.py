@@ -19,7 +19,7 @@ from tests.support.lakes import local_path, write_table
 from tests.support.worlds import MakeWorld, World, hand_plan
 
 FINDINGS = (
-    "refused", "shared_roots", "nested_roots", "forks", "unknown_uuids", "missing_live_files", "broken_refs",
+    "refused", "doubts", "shared_roots", "nested_roots", "forks", "unknown_uuids", "missing_live_files", "broken_refs",
     "stale_leases", "open_intents", "forgotten_runs",
 )  # fmt: skip
 

@@ -32,7 +32,8 @@ class Doubt:
     hint: str
 
     def refusal(self, place: str) -> Refusal:
-        return Refusal(self.code, f"{self.table} had files under {place} and {self.why}", self.hint)
+        message = f"{self.table} had files under {place} and {self.why}; nothing under it is touched"
+        return Refusal(self.code, message, self.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,10 @@ def _less(row: KnownTable, state: TableState) -> Iterator[Doubt]:
         refusal = state.refusal or Refusal(UNREAD, "its metadata is not known", "")
         yield Doubt(row.identifier, row.places, UNREAD, f"cannot be read now ({refusal.message})", refusal.hint)
     elif row.live_files and not state.manifest_lists and not state.manifests:
-        why = f"is empty now, where it needed {row.live_files} files before; nothing under it is touched"
+        why = f"is empty now, where it needed {row.live_files} files before"
         yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was emptied on purpose"))
     elif is_older(row, state):
-        why = (
-            f"is at {state.metadata_location} now, which is older than {row.seen_location}, seen before; "
-            "nothing under it is touched"
-        )
+        why = f"is at {state.metadata_location} now, which is older than {row.seen_location}, seen before"
         yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was set back on purpose"))
 
 
@@ -133,11 +131,11 @@ def is_older(row: KnownTable, state: TableState) -> bool:
 
 
 def _absent(row: KnownTable, renewed: bool) -> Doubt:
-    since = f" since {row.absent_since:%Y-%m-%d %H:%M} UTC" if row.absent_since else ""
+    since = f" (first missed {row.absent_since:%Y-%m-%d %H:%M} UTC)" if row.absent_since else ""
     if renewed:
-        why = f"another table has its name{since}; nothing under it is touched"
+        why = f"has lost its name to another table{since}"
     else:
-        why = f"its catalog does not list it{since}; nothing under it is touched"
+        why = f"is not listed by its catalog any more{since}"
     hint = (
         f"A drop is believed {MARGINS.drop_grace.total_seconds() / 3600:.0f} hours after it was first noticed, while the "
         f"catalog lists other tables that it listed before. {_hint(row, 'If it is gone for good')}"

@@ -36,6 +36,10 @@ def examine(deployment: Deployment) -> Facts:
         "tables": len(fleet.states),
         "roots": len(fleet.roots),
         "refused": [_refusal(name, why) for name, why in sorted(refused.items())],
+        "doubts": [
+            {"table": doubt.table, "code": doubt.code, "message": f"it {doubt.why}", "hint": doubt.hint}
+            for doubt in fleet.doubts
+        ],
         "shared_roots": list(_shared(fleet)),
         "nested_roots": list(_nested(fleet)),
         "forks": [_refusal(name, why) for name, why in sorted(refused.items()) if why.code == FORK],

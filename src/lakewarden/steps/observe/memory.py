@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from lakewarden.model.doubt import LESS, Look, is_believed_dropped, now_of
 from lakewarden.model.known_table import KnownTable, Memory
@@ -15,6 +16,8 @@ from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, look_of
+
+MOST_DOUBTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,11 @@ def remember(deployment: Deployment, fleet: Fleet, reached: Mapping[str, Reached
 
 
 def unknowns(fleet: Fleet) -> Iterator[str]:
-    """What a plan cannot know because nobody has seen it before, for the person who reads the plan."""
+    """What a plan does not know, for the person who reads it: tables in doubt, and what nobody has seen before."""
+    for doubt in islice(fleet.doubts, MOST_DOUBTS):
+        yield f"{doubt.table} is in doubt: it {doubt.why}. Next: {doubt.hint}"
+    if len(fleet.doubts) > MOST_DOUBTS:
+        yield f"{len(fleet.doubts) - MOST_DOUBTS} more tables are in doubt; `lakewarden doctor` names them all."
     if not fleet.memory.rows:
         yield (
             "This deployment remembers no earlier plan. A table that its catalog has lost before now is not missed, and a "
