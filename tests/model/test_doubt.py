@@ -58,6 +58,13 @@ def test_a_table_is_there_under_any_name(name: str) -> None:
     assert codes(look(state(ORDERS, identifier=name), state(USERS))) == {}
 
 
+def test_a_table_under_another_name_that_cannot_be_read_is_found_by_its_metadata() -> None:
+    refusal = Refusal("LW-TABLE-001", "it is cut", "Repair it.")
+    lost = state(ORDERS, identifier="lake.db.renamed", uuid="", files=(), manifest_lists=(), refusal=refusal)
+    assert codes(look(lost, state(USERS))) == {"lake.db.orders": UNREAD}
+    assert Memory([ORDERS]).of(lost) == ORDERS
+
+
 def test_a_table_that_no_catalog_lists_is_in_doubt_until_its_drop_is_believed() -> None:
     assert codes(look(state(USERS))) == {"lake.db.orders": ABSENT}
     missed = ORDERS._replace(absent_since=NOON)

@@ -49,9 +49,12 @@ class Look:
     abandoned: Collection[str] = frozenset()
 
     @property
-    def by_uuid(self) -> dict[str, TableState]:
-        """The tables that could be read."""
-        return {state.uuid: state for state in self.states.values() if state.uuid and state.is_visible}
+    def elsewhere(self) -> dict[str, TableState]:
+        """Under which a table may be found that has another name now: its uuid, or its metadata if it cannot be read."""
+        return {
+            (state.uuid if state.uuid and state.is_visible else state.metadata_location): state
+            for state in self.states.values()
+        }
 
     def healthy(self, memory: Memory) -> frozenset[str]:
         """The catalogs that still list a table which they listed before. An empty one may have lost everything."""
@@ -60,10 +63,10 @@ class Look:
 
 def doubts_of(memory: Memory, look: Look) -> list[Doubt]:
     """Every table that was seen before and is in doubt now."""
-    by_uuid, healthy = look.by_uuid, look.healthy(memory)
+    elsewhere, healthy = look.elsewhere, look.healthy(memory)
     found: list[Doubt] = []
     for row in memory.rows:
-        state, is_there = now_of(row, look, by_uuid)
+        state, is_there = now_of(row, look, elsewhere)
         if not is_there:
             if row.uuid not in look.abandoned and not is_believed_dropped(row, healthy, look.at):
                 found.append(_absent(row, renewed=row.identifier in look.listed))
@@ -72,12 +75,15 @@ def doubts_of(memory: Memory, look: Look) -> list[Doubt]:
     return found
 
 
-def now_of(row: KnownTable, look: Look, by_uuid: Mapping[str, TableState]) -> tuple[TableState | None, bool]:
+def now_of(row: KnownTable, look: Look, elsewhere: Mapping[str, TableState]) -> tuple[TableState | None, bool]:
     """What a known table is now, under whatever name, if it was read; and whether any catalog lists it."""
     state = look.states.get(row.identifier)
     if row.identifier in look.listed and (state is None or not (row.uuid and state.uuid) or state.uuid == row.uuid):
         return state, True
-    renamed = by_uuid.get(row.uuid) if row.uuid else None
+    renamed = elsewhere.get(row.uuid) if row.uuid else None
+    if renamed is None and row.seen_location:
+        at = elsewhere.get(row.seen_location)
+        renamed = at if at is not None and not at.is_visible else None
     return renamed, renamed is not None
 
 
@@ -132,15 +138,12 @@ def is_older(row: KnownTable, state: TableState) -> bool:
 
 def _absent(row: KnownTable, renewed: bool) -> Doubt:
     since = f" (first missed {row.absent_since:%Y-%m-%d %H:%M} UTC)" if row.absent_since else ""
-    if renewed:
-        why = f"has lost its name to another table{since}"
-    else:
-        why = f"is not listed by its catalog any more{since}"
+    lost = "has lost its name to another table" if renewed else "is not listed by its catalog any more"
     hint = (
         f"A drop is believed {MARGINS.drop_grace.total_seconds() / 3600:.0f} hours after it was first noticed, while the "
         f"catalog lists other tables that it listed before. {_hint(row, 'If it is gone for good')}"
     )
-    return Doubt(row.identifier, row.places, ABSENT, why, hint)
+    return Doubt(row.identifier, row.places, ABSENT, lost + since, hint)
 
 
 def _hint(row: KnownTable, when: str) -> str:

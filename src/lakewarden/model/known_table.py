@@ -41,24 +41,28 @@ class KnownTable(NamedTuple):
 
 
 class Memory:
-    """Every known table. A table is found by its uuid first: its name may have been another when it was seen."""
+    """Every known table. A table may have had another name when it was seen: then it is found by its uuid, or, where it
+    cannot be read, by its metadata."""
 
     def __init__(self, rows: Iterable[KnownTable] = ()) -> None:
         self.rows = tuple(rows)
         self._by_uuid: dict[str, KnownTable] = {}
         self._by_name: dict[str, KnownTable] = {}
+        self._by_location: dict[str, KnownTable] = {}
         # Of two tables that had one name, the newer one counts.
         for row in sorted(self.rows, key=lambda row: row.at):
             self._by_name[row.identifier] = row
             if row.uuid:
                 self._by_uuid[row.uuid] = row
+            if row.seen_location:
+                self._by_location[row.seen_location] = row
 
     def of(self, state: TableState) -> KnownTable | None:
         """What is known of this very table; None if it was never seen, or if another table had its name."""
         named = self._by_name.get(state.identifier)
         if named is not None and (named.uuid == state.uuid or not (named.uuid and state.uuid)):
             return named
-        return self._by_uuid.get(state.uuid) if state.uuid else None
+        return self._by_uuid.get(state.uuid) if state.uuid else self._by_location.get(state.metadata_location)
 
     def named(self, identifier: str) -> KnownTable | None:
         """What is known of the table that last had this name."""

@@ -107,13 +107,11 @@ def _own_brakes(sweep: Sweep, fleet: Fleet, findings: Findings, inventory: Mappi
             max_share=policy.max_orphan_share,
             max_orphans=policy.max_orphans,
         )
-        pulled = dict(brakes(sight))
-        if not chosen:
-            asked = (
-                {Brake.LIVE_MISSING} if state.identifier in unswept else {Brake.LIVE_MISSING, Brake.REACHABLE_SHRANK}
-            )
-            pulled = {brake: message for brake, message in pulled.items() if brake in asked}
-        found[number] = pulled
+        asked = set(Brake) if chosen else {Brake.LIVE_MISSING, Brake.REACHABLE_SHRANK}
+        if state.identifier in unswept:
+            # What lies in a root that was not listed could not be counted.
+            asked -= {Brake.REACHABLE_EMPTY, Brake.NOTHING_MATCHED, Brake.REACHABLE_SHRANK}
+        found[number] = {brake: message for brake, message in brakes(sight) if brake in asked}
     return found
 
 

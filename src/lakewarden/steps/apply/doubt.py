@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from lakewarden.model.doubt import Look, doubted_roots, doubts_of
+from lakewarden.model.doubt import Look, doubted_roots, doubts_of, now_of
 from lakewarden.model.errors import DoubtError, Refusal
 from lakewarden.model.known_table import Memory
 from lakewarden.model.margins import MARGINS
@@ -30,7 +30,8 @@ def doubted_now(
     look = Look(listed, by_name, deployment.clock.now(), deployment.ledger.switches.abandoned())
     stopped = doubted_roots(doubts_of(memory, look), [root.prefix for root in plan.roots])
     # A table of the plan that was forgotten since is missed all the same: the plan knew it.
-    renamed = {row.identifier for row in memory.rows if row.uuid in look.by_uuid}
+    elsewhere = look.elsewhere
+    renamed = {row.identifier for row in memory.rows if now_of(row, look, elsewhere)[1]}
     missing = plan.pointers.keys() - listed.keys() - renamed
     for root in plan.roots if missing else ():
         if gone := missing.intersection(root.tables):

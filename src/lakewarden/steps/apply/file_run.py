@@ -6,7 +6,7 @@ the journal, and the next apply of the same plan goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, Self
@@ -86,6 +86,7 @@ class FileRun:
         self.roots = Prefixes(root.prefix for root in self.plan.roots)
         self.counts = Counts(claim.deployment.ledger.journal.done(self.run_id))
         self.recorder = Recorder()
+        self.unverified: Set[str] = frozenset()
         run = claim.deployment.ledger.runs.get(self.run_id)
         self.started_at = run.started_at if run else claim.deployment.clock.now()
 
@@ -212,7 +213,9 @@ class FileRun:
 
     def _verify(self) -> None:
         """Look at the pointers once more: nothing that was deleted may be needed now."""
+        stopped = set(self.validation.stopped)
         self.validation.check()
+        self.unverified = self.validation.stopped.keys() - stopped
         if not self.validation.needed:
             return
         rows = self.deployment.ledger.journal.outcome_rows
@@ -252,13 +255,19 @@ class FileRun:
         )
 
     def _left_alone(self) -> list[FailedFile]:
-        """Roots that were left alone since the plan, where that kept a file."""
+        """Roots that were left alone since the plan, where that kept a file, or that nobody could verify at the end."""
         if not self.validation.stopped:
             return []
         kept = self.deployment.ledger.journal.outcome_rows(self.run_id, Outcome.KEPT)
         roots = {self.roots.of(file.uri) for file, _ in kept}
         stopped = self.validation.stopped.items()
-        return [FailedFile(prefix, "LW-PLAN-005", reason) for prefix, reason in stopped if prefix in roots]
+        left = [FailedFile(prefix, "LW-PLAN-005", why) for prefix, why in stopped if prefix in roots]
+        late = [
+            FailedFile(prefix, "LW-DOUBT-001", f"its files went, and could not be verified afterwards: {why}")
+            for prefix, why in stopped
+            if prefix in self.unverified and prefix not in roots
+        ]
+        return [*left, *late]
 
     def result(self, error: LakewardenError | None = None) -> RunResult:
         """What the journal says of the run."""

@@ -113,11 +113,11 @@ def _row(
 def _missing_and_gone(memory: Memory, look: Look) -> tuple[list[KnownTable], list[KnownTable]]:
     """Tables that no catalog lists for the first time; and rows that may be forgotten: of tables that were dropped or
     abandoned, and under names that their table has no more, whose places stand under its new name now."""
-    by_uuid, healthy = look.by_uuid, look.healthy(memory)
+    elsewhere, healthy = look.elsewhere, look.healthy(memory)
     missing: list[KnownTable] = []
     gone: list[KnownTable] = []
     for row in memory.rows:
-        state, is_there = now_of(row, look, by_uuid)
+        state, is_there = now_of(row, look, elsewhere)
         if is_there:
             if state is not None and state.is_visible and (state.identifier, state.uuid) != row.key:
                 gone.append(row)
