@@ -146,7 +146,8 @@ def test_a_file_that_was_needed_again_waits_anew(site: Site, most: int, monkeypa
     site.run(DELETION)
     assert site.pending() == {local_path(old[0])}
     site.catalog().drop_table("db.b")
-    assert site.plan(DELETION).plan.totals()["changes"] == {"files": 0}, "readers of the second table have their delay"
+    assert not site.plan(DELETION).plan.totals()["changes"].get("files"), "readers of the second table have their delay"
+    site.later(30)
     site.delete_released()
     assert not local_path(old[0]).exists()
     assert rows_at(table)
