@@ -97,6 +97,23 @@ class LakeTable:
         return {str(path.relative_to(self.path)) for path in self.path.rglob("*") if path.is_file()}
 
 
+def write_outside(table: LakeTable, directory: Path, day: str = "2024-02-01") -> Path:
+    """A commit whose data file lies in another directory, by an option of this writer alone; the file."""
+    options = {
+        "data-file.external-paths": f"file://{directory}",
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    before = set(directory.rglob("data-*"))
+    builder = table.opened.copy(options).new_batch_write_builder()
+    writer, commit = builder.new_write(), builder.new_commit()
+    writer.write_arrow(pa.Table.from_pylist([{"id": 1, "dt": day, "v": "x"}], schema=COLUMNS))
+    commit.commit(writer.prepare_commit())
+    writer.close()
+    commit.close()
+    (written,) = set(directory.rglob("data-*")) - before
+    return written
+
+
 class Meddled:
     """The stores, with something done before or after each of their answers."""
 

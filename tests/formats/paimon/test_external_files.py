@@ -28,27 +28,10 @@ from lakewarden.pipeline.read.manifests import ReadTask
 from lakewarden.pipeline.read.places import Places
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon.site import ORPHANS, Site
-from tests.formats.paimon.tables import COLUMNS, Lake, LakeTable
+from tests.formats.paimon.tables import Lake, LakeTable, write_outside
 from tests.support.lakes import age_everything
 
 READ = ReadTask(Stores(), {"paimon": PaimonReader()})
-
-
-def write_outside(table: LakeTable, directory: Path, day: str = "2024-02-01") -> Path:
-    """A commit whose data file lies in another directory, by an option of this writer alone; the file."""
-    options = {
-        "data-file.external-paths": f"file://{directory}",
-        "data-file.external-paths.strategy": "round-robin",
-    }
-    before = set(directory.rglob("data-*"))
-    builder = table.opened.copy(options).new_batch_write_builder()
-    writer, commit = builder.new_write(), builder.new_commit()
-    writer.write_arrow(pa.Table.from_pylist([{"id": 1, "dt": day, "v": "x"}], schema=COLUMNS))
-    commit.commit(writer.prepare_commit())
-    writer.close()
-    commit.close()
-    (written,) = set(directory.rglob("data-*")) - before
-    return written
 
 
 def change_entries(table: LakeTable, change: Callable[[dict[str, Any]], None]) -> None:

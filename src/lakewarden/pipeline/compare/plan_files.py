@@ -21,6 +21,7 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.answer import (
     COUNTS,
+    LINKS,
     LISTS,
     MISSING,
     PARTS,
@@ -66,15 +67,18 @@ def judge_and_write(task: JudgeTask) -> Callable[[Iterable[pa.RecordBatch]], Ite
             rows = pa.Table.from_batches([batch])
             listed, missing = _split(rows, task)
             told["missing"].append(_missing(missing))
-            live = pc.and_(pc.is_null(listed[c.KEY]), pc.is_valid(listed[c.ROOT]))
+            linked = pc.fill_null(pc.equal(listed[c.FLAG], SYMLINK), False)
+            needed = pc.not_equal(pc.bit_wise_and(pc.fill_null(listed[c.MARK], 0), c.MARK_LIVE), 0)
+            # Live rows come without their names, but for links. A link that is needed is counted as any needed file, and
+            # is never a row of the plan: a second look would judge it by the tables alone that moved.
+            live = pc.or_(pc.is_null(listed[c.KEY]), pc.and_(linked, needed))
+            told["links"].append(listed.filter(linked).select([c.KEY]).rename_columns(LINKS.names))
+            if (strange := listed.filter(pc.or_(pc.invert(live), linked))).num_rows:
+                told["signs"].append(_signs(strange, task.rules))
             told["counts"].append(_counts(_live(listed.filter(live))))
             told["touches"].append(_touches(listed.filter(live)))
             rest = listed.filter(pc.invert(live))
             if rest.num_rows:
-                told["signs"].append(_signs(rest, task.rules))
-                told["links"].append(
-                    rest.filter(pc.equal(rest[c.FLAG], SYMLINK)).select([c.KEY]).rename_columns(["link"])
-                )
                 judged = judge(rest, task.rules)
                 told["counts"].append(_counts(judged))
                 _to_open(judged, told)
