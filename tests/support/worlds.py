@@ -234,6 +234,7 @@ def hand_plan(
         **{
             "job": JOB, "created_at": now, "expires_at": now + timedelta(hours=24), "cutoff": now - timedelta(hours=168),
             "actor": world.warden.actor(), "tables": tuple(tables), "parts": (part,), "pointers": fleet.pointers,
+            "digests": {state.identifier: state.digest for state in fleet.states if state.may_be_replaced},
             "roots": tuple(PlannedRoot(root.prefix, root.tables) for root in fleet.roots), **header,
         }
     ).sealed()  # fmt: skip

@@ -89,7 +89,11 @@ class PartFile:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The header, `plan.json`. Its id is the hash of everything else in it. `notes` say what the plan could not know."""
+    """The header, `plan.json`. Its id is the hash of everything else in it.
+
+    `pointers` are the metadata of every table; `digests` those of the bytes, where other metadata may come under the same
+    name. `notes` say what the plan could not know.
+    """
 
     job: str
     created_at: datetime
@@ -102,6 +106,7 @@ class Plan:
     pointers: Mapping[str, str] = field(default_factory=dict)
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
     plan_id: str = ""
 
     @property
@@ -147,6 +152,7 @@ class Plan:
             "pointers": dict(self.pointers),
             "brakes": {name: list(tables) for name, tables in self.brakes.items()},
             "notes": list(self.notes),
+            "digests": dict(self.digests),
         }
 
     def dumps(self) -> bytes:
@@ -242,5 +248,6 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         pointers=dict(document["pointers"]),
         brakes={name: tuple(tables) for name, tables in document["brakes"].items()},
         notes=tuple(document["notes"]),
+        digests=dict(document["digests"]),
         plan_id=document["plan_id"],
     )

@@ -35,6 +35,9 @@ def parts_of(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
 def catalog_of(identifier: str) -> str:
     """The catalog of `catalog.namespace….table`."""
     return parts_of(identifier)[0]
@@ -164,6 +167,11 @@ class TableState:
     def held(self) -> tuple[Holder, ...]:
         """Who needs files of this table, exactly. Orphan cleanup asks for more: whatever any manifest still names."""
         return self.holders or (Holder(Hold.ALL, self.manifest_lists, self.manifests, self.files),)
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether other metadata may come under the same name, as `v3.metadata.json` does and a name with a uuid does not."""
+        return bool(self.digest) and not _UUID.search(self.metadata_location.rpartition("/")[2])
 
     @property
     def is_visible(self) -> bool:

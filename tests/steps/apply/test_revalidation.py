@@ -88,6 +88,27 @@ def test_an_orphan_that_a_commit_adds_stays(world: World, moment: str, by: str) 
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
+def test_an_orphan_that_other_metadata_under_the_same_name_adds_stays(world: World, moment: str) -> None:
+    """A catalog that counts its metadata files (`v3.metadata.json`) may use a name again: only the bytes tell."""
+    orphans = add_late(world, ORDERS)
+    table = world.table(ORDERS)
+    counted = local_path(table.metadata_location).with_name("v3.metadata.json")
+    shutil.copy(local_path(table.metadata_location), counted)
+    world.catalog().drop_table(ORDERS)
+    world.catalog().register_table(ORDERS, f"file://{counted}")
+
+    def move() -> None:
+        world.table(ORDERS).add_files([f"file://{orphans[-1]}"])
+        shutil.copy(local_path(world.table(ORDERS).metadata_location), counted)
+        world.catalog().drop_table(ORDERS)
+        world.catalog().register_table(ORDERS, f"file://{counted}")
+
+    result = apply_while(world, moment, move, orphans)
+    assert orphans[-1].exists()
+    assert (result.status, result.deleted.files, result.kept["revalidated"]) == ("done", 12, 1)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_an_orphan_that_a_later_snapshot_dropped_again_stays(world: World, moment: str) -> None:
     """Added, then overwritten: only an older snapshot reaches it, and a rollback would need it."""
     orphans = add_late(world, ORDERS)

@@ -52,6 +52,7 @@ class Revalidation:
 
     def __post_init__(self) -> None:
         self.covered = dict(self.plan.pointers)
+        self.digests = dict(self.plan.digests)
         self.roots = {root.prefix: root for root in self.plan.roots}
         self.prefixes = Prefixes(self.roots)
         self.memory = self.deployment.ledger.known_tables.memory()
@@ -63,12 +64,25 @@ class Revalidation:
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
         self.places = sorted(canonical(place) for place in self.witnesses.values() if is_address(place))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
-        states = load_states(moved, self.plan.cutoff)
+        # A name that may be used again says nothing by itself: such metadata is read at every look.
+        moved += [
+            now[name]
+            for name in self.digests
+            if name in now and self.covered.get(name) == now[name][1].metadata_location
+        ]
+        found = zip(moved, load_states(moved, self.plan.cutoff), strict=True)
+        changed = [(one, state) for one, state in found if not self._is_as_before(state)]
+        states = [state for _, state in changed]
         for prefix, why in doubted_now(self.deployment, self.plan, self.memory, now, states).items():
             self.stopped.setdefault(prefix, why.message)
-        for (_, pointer), state in zip(moved, states, strict=True):
+        for (_, pointer), state in changed:
             self._take_in(now, pointer, state)
         return began
+
+    def _is_as_before(self, state: TableState) -> bool:
+        """Whether a table has the very metadata that was looked at before, byte by byte."""
+        same = self.covered.get(state.identifier) == state.metadata_location
+        return same and state.is_visible and self.digests.get(state.identifier) == state.digest
 
     def keep(self, files: BatchFiles) -> BatchFiles:
         """The files that may still go: not needed since, and not under a root that was stopped."""
@@ -127,12 +141,15 @@ class Revalidation:
         # A table that is left alone needs what it names all the same, wherever that lies.
         if state.refusal is None or state.manifest_lists:
             damage = self._reach(now[name][0], state)
-            reason, unknown = reason or damage, unknown or damage is not None
+            reason = reason or (f"{name} cannot be read any more ({damage})" if damage else None)
+            unknown = unknown or damage is not None
         if reason is not None:
             self._stop_touched(state, reason, unknown=unknown)
         if not unknown:
             # A table that could not be read is looked at again before the next batch, and at the end.
             self.covered[name] = pointer.metadata_location
+            if state.may_be_replaced:
+                self.digests[name] = state.digest
 
     def _stop_touched(self, state: TableState, reason: str, *, unknown: bool) -> None:
         """Stop the roots that a table touches or ever touched; every root, if it may have taken in a file of any."""
@@ -213,7 +230,8 @@ class Revalidation:
     def _manifests_at_plan(self, catalog: Catalog, state: TableState) -> set[str]:
         """Manifests that the plan read for this table. What is gone since counts as unseen, and is read again."""
         location = self.plan.pointers.get(state.identifier)
-        if location is None:
+        # Where other metadata has come under the planned name, what the plan read is not to be had any more.
+        if location is None or location == state.metadata_location:
             return set()
         planned = catalog.load(
             Pointer(state.identifier, location), datetime.max.replace(tzinfo=self.plan.cutoff.tzinfo)

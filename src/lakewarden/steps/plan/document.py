@@ -178,6 +178,7 @@ def draw_up(
         pointers=fleet.pointers,
         brakes=brakes or {},
         notes=tuple(unknowns(fleet)),
+        digests={state.identifier: state.digest for state in fleet.states if state.may_be_replaced},
     ).sealed()
     deployment.stores.put(request.directory + PLAN_FILE, document.dumps())
     deployment.ledger.plans.save(document, request.directory)
