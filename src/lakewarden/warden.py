@@ -78,17 +78,20 @@ class Warden:
     ) -> PlanResult:
         """Decide, and write it down. Changes nothing."""
         from lakewarden.steps.observe.state_age import check_not_restored
+        from lakewarden.steps.observe.state_disk import check_state_disk, naming_state_disk
         from lakewarden.steps.plan.document import Request
         from lakewarden.steps.plan.files import plan_directory
 
         spec = job_named(job)
         self._check_floors(spec, unsafe_short_grace)
         deployment = self._deployment
+        check_state_disk(deployment, "nothing was planned")
         check_not_restored(deployment)
         stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{spec.name}-{deployment.new_id()}"
         directory = plan_directory(out) if out else f"{deployment.state}plans/{stamp}/"
         request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
-        return spec.plan(deployment, request, progress or _quiet)
+        with naming_state_disk(deployment):
+            return spec.plan(deployment, request, progress or _quiet)
 
     def _check_floors(self, job: JobSpec, unsafe_short_grace: Sequence[str]) -> None:
         """Raise for a margin of the whole fleet that is too short; for one table, only that table is refused."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
-from lakewarden.model.errors import ConfigError
+from lakewarden.model.errors import ConfigError, StateError
 from lakewarden.model.uri import FileUri, is_address, use_one_name
 from lakewarden.settings import Settings, load_settings
 from lakewarden.settings.schema import SAME_AS
@@ -100,7 +100,10 @@ class Wiring:
         from lakewarden.ledger.database import open_ledger
 
         if (path := self._settings.state.local_path) is not None:
-            path.mkdir(parents=True, exist_ok=True)
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StateError(f"the directory of state.location cannot be made: {error}") from error
         return open_ledger(self._settings.state.database_url, self._clock)
 
     def close(self) -> None:

@@ -17,7 +17,13 @@ import pytest
 
 from lakewarden.ledger.leases import Lease, Leases
 from lakewarden.model.clock import SystemClock
-from lakewarden.model.errors import LeaseCorruptError, LeaseHeldError, LeaseLostError, NotFoundError
+from lakewarden.model.errors import (
+    LeaseCorruptError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    StoreUnavailableError,
+)
 from lakewarden.model.lease import LeaseRecord, LeaseState, Process, proven_dead
 from lakewarden.storage.cas import Ambiguous, Conflict, Register, open_register, registers
 from lakewarden.storage.stores import Stores
@@ -100,6 +106,30 @@ def test_waiting_is_bounded(memory: Place) -> None:
     clock = Turned()
     assert leases(memory, "two", clock).acquire(KEY, 60, wait=90).epoch == 2
     assert 60 <= clock.at - 5000 < 70
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_lease_whose_release_the_store_did_not_take_is_free_for_its_own_process(memory: Place, lost: bool) -> None:
+    """A full disk takes no tombstone. The process knows that its work is over, and others hear of it when it can say so."""
+    down = (False, StoreUnavailableError)
+    clock = Turned()
+    faults: list[tuple[bool, type[Exception]]] = []
+    mine = leases(memory, "one", clock, register=faulty(faults))
+    held = mine.acquire(KEY, 60)
+    if lost:
+        clock.at += 50
+        with pytest.raises(LeaseLostError):
+            held.check()
+    else:
+        faults.append(down)
+    held.release()
+    with pytest.raises(LeaseHeldError):
+        leases(memory, "two", clock).acquire(KEY, 60)
+    faults.append(down)
+    assert mine.acquire("another", 60)  # still down when it is tried again
+    assert mine.acquire("a third", 60)
+    assert leases(memory, "two", clock).acquire(KEY, 60).epoch == 2
+    assert not mine._unreleased
 
 
 class Renewing(Turned):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,12 +15,24 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from lakewarden.ledger.disk import unwritable
 from lakewarden.model.clock import Clock
-from lakewarden.model.errors import ConfigError, StateError
+from lakewarden.model.errors import ConfigError, StateBusyError, StateError, StateUnwritableError
 
 BUSY_SECONDS = 30
 POOL = {"pool_size": 8, "max_overflow": 24, "pool_timeout": 60}
 WRITES = "lakewarden_writes"
+# How long PostgreSQL may wait for a lock, and work on one statement: a migration of somebody else's, or millions of
+# released files, take a while. Whoever holds a table locked must not hold a run for ever.
+LOCK_SECONDS = 30
+STATEMENT_SECONDS = 900
+# A server that was cut off is known as gone after so many seconds, and not after the hours that TCP waits by itself.
+CUT_OFF = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+# lock_not_available, query_canceled; disk_full, read_only_sql_transaction (a standby answers)
+_POSTGRES_BUSY, _POSTGRES_UNWRITABLE = ("55P03", "57014"), ("53100", "25006")
+_SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_SQLITE_UNWRITABLE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
+_PRIMARY = 0xFF  # the upper bits of SQLite's codes say more than is asked here
 T = TypeVar("T")
 
 
@@ -132,7 +145,7 @@ def _postgres(url: URL) -> Engine:
         url,
         hide_parameters=True,
         pool_pre_ping=True,
-        connect_args={"connect_timeout": 10, "application_name": "lakewarden"},
+        connect_args={"connect_timeout": 10, "application_name": "lakewarden", **CUT_OFF},
         **POOL,
     )
 
@@ -143,6 +156,10 @@ def _postgres(url: URL) -> Engine:
             cursor.execute("SHOW synchronous_commit")
             if cursor.fetchone()[0] == "off":
                 cursor.execute("SET SESSION synchronous_commit TO on")
+            for name, seconds in (("lock_timeout", LOCK_SECONDS), ("statement_timeout", STATEMENT_SECONDS)):
+                cursor.execute(f"SHOW {name}")
+                if cursor.fetchone()[0] == "0":
+                    cursor.execute(f"SET SESSION {name} TO '{seconds}s'")
         connection.commit()
 
     return engine
@@ -150,14 +167,31 @@ def _postgres(url: URL) -> Engine:
 
 @contextmanager
 def _in_users_words(engine: Engine) -> Iterator[None]:
-    where = engine.url.render_as_string(hide_password=True)
     driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
     try:
         yield
     except DBAPIError as error:
-        raise StateError(f"the state database {where} failed: {_first_line(error.orig)}") from error
+        raise named(engine, error.orig) from error
     except (SQLAlchemyError, driver_error) as error:
-        raise StateError(f"the state database {where} failed: {_first_line(error)}") from error
+        raise named(engine, error) from error
+
+
+def named(engine: Engine, error: BaseException | None) -> StateError:
+    """What a database's own error is called here: busy, unwritable, or just failed."""
+    where = engine.url.render_as_string(hide_password=True)
+    told = f"the state database {where} failed: {_first_line(error)}"
+    sqlite, postgres = getattr(error, "sqlite_errorcode", None), getattr(error, "sqlstate", None)
+    if postgres in _POSTGRES_BUSY or (sqlite is not None and sqlite & _PRIMARY in _SQLITE_BUSY):
+        return StateBusyError(f"the state database {where} is locked by somebody else: {_first_line(error)}")
+    if postgres in _POSTGRES_UNWRITABLE:
+        return StateUnwritableError(told)
+    if engine.dialect.name == "sqlite" and (why := unwritable(str(engine.url.database))) is not None:
+        return StateUnwritableError(f"{told}; {why}")
+    return (
+        StateUnwritableError(told)
+        if sqlite is not None and sqlite & _PRIMARY in _SQLITE_UNWRITABLE
+        else StateError(told)
+    )
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -31,6 +31,7 @@ class Lease:
         written_at: float,
         nonce: Callable[[], str],
         jitter: Callable[[], float],
+        unreleased: Callable[[Lease], None] = lambda _: None,
     ) -> None:
         self._register = register
         self._record = record
@@ -43,6 +44,7 @@ class Lease:
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
         self._released = False
+        self._unreleased = unreleased
         self.lost = threading.Event()
 
     @property
@@ -86,14 +88,23 @@ class Lease:
         """Write the tombstone, which keeps the epoch. A failure is harmless: the lease runs out by itself."""
         self._halt()
         with self._turn:
-            if self._released or self.lost.is_set():
+            if self._released:
                 return
             self._released = True
-            record = self._record.released(self._nonce(), self._clock.now())
-            try:
-                self._register.write(record.dumps(), self._token)
-            except (Conflict, StoreUnavailableError):
-                return
+        # A lease that was lost may still stand there as ours, and nobody works under it any more.
+        if self.lost.is_set() or not self.release_again():
+            self._unreleased(self)
+
+    def release_again(self) -> bool:
+        """Write the tombstone of a lease that was let go and not heard of; whether nothing is left to be released."""
+        record = self._record.released(self._nonce(), self._clock.now())
+        try:
+            self._register.write(record.dumps(), self._token)
+        except Conflict:
+            return True  # it is somebody else's by now, or is released
+        except StoreUnavailableError:
+            return False
+        return True
 
     def __enter__(self) -> Lease:
         self._renewer = threading.Thread(

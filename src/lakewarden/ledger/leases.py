@@ -59,6 +59,7 @@ class Leases:
         self._register = register
         self._wait = wait
         self._seen: dict[str, Sighting] = {}
+        self._unreleased: dict[str, Lease] = {}
 
     def waiting(self, wait: float | None) -> Leases:
         """The same leases for whoever waits so many seconds for a holder.
@@ -75,6 +76,7 @@ class Leases:
 
         `watched` is told every few seconds, and may raise to end the wait.
         """
+        self._release_again()
         register = self._open(key)
         began = self._clock.boot()
         give_up = began + max(wait, self._wait or 0.0)
@@ -103,11 +105,20 @@ class Leases:
             written = self._write(register, record, token)
             if written is not None:
                 self._seen.pop(key, None)
-                return Lease(register, written[0], written[1], self._clock, before, self._nonce, self._jitter)
+                return Lease(register, *written, self._clock, before, self._nonce, self._jitter, self._keep_unreleased)
             tries += 1
             if tries >= WRITE_TRIES:
                 raise StoreUnavailableError(f"the lease {key} could not be written in {tries} tries; it is not held")
             self._clock.sleep(self._jitter() * min(2.0, 0.05 * 2**tries))
+
+    def _keep_unreleased(self, lease: Lease) -> None:
+        """Remember a lease whose work is over and whose release the store did not take: on a full disk, say."""
+        self._unreleased[lease.key] = lease
+
+    def _release_again(self) -> None:
+        for key, lease in list(self._unreleased.items()):
+            if lease.release_again():
+                self._unreleased.pop(key, None)
 
     def look(self, key: str) -> LeaseRecord | None:
         """The lease as its record stands, whoever holds it; None if it was never taken. Raises LeaseCorruptError."""
@@ -175,6 +186,9 @@ class Leases:
 
     def _free(self, record: LeaseRecord) -> bool:
         if record.state is LeaseState.RELEASED:
+            return True
+        over = self._unreleased.get(record.key)
+        if over is not None and (over.epoch, over.holder) == (record.epoch, record.holder):
             return True
         if record.holder == self._holder and record.process is not None:
             dead = proven_dead(record.process, own_process(), started_at(record.process.pid))

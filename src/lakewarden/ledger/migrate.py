@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, inspect, text
 
-from lakewarden.ledger.connection import BUSY_SECONDS, Connections
+from lakewarden.ledger.connection import BUSY_SECONDS, Connections, named
 from lakewarden.ledger.schema import REVISION, VERSION_TABLE
 from lakewarden.model.errors import StateError
 
@@ -70,7 +70,7 @@ def _use_wal(connections: Connections) -> None:
             break
         except Exception as error:
             if "locked" not in str(error) or connections.clock.boot() > deadline:
-                raise StateError(f"the state database {path} cannot be opened: {error}") from error
+                raise named(connections.engine, error) from error
             connections.clock.sleep(0.05)
     if mode is None or mode[0] != "wal":
         raise StateError(f"the state database {path} cannot use write-ahead logging (it says {mode})")

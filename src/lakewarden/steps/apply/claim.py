@@ -27,6 +27,7 @@ from lakewarden.model.verdict import Brake
 from lakewarden.steps.apply.guard import told_of_wait
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.state_age import check_not_restored
+from lakewarden.steps.observe.state_disk import check_state_disk
 
 STARTED = "started"
 
@@ -69,6 +70,7 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
     if (frozen := deployment.ledger.switches.frozen()) is not None:
         when = f"{frozen.when:%Y-%m-%d %H:%M} UTC"
         raise FrozenError(f"{frozen.who} froze this deployment on {when}: {frozen.reason}; nothing was done")
+    check_state_disk(deployment, "nothing was done")
     check_not_restored(deployment, "nothing was done")
     if deployment.ledger.plans.header(plan.plan_id) is None:
         # Another deployment's leases, heartbeats and record of used plans are not visible here.

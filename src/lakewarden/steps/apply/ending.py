@@ -69,6 +69,7 @@ def run_to_its_end(
 
     A run without a plan cannot be gone on with by anybody, so it is closed by a stop too: not `resumable`.
     """
+    work: Work | None = None
     try:
         work = begin()
         if deployment.stores.head(head_uri(deployment.state, run_id)) is not None:
@@ -86,6 +87,8 @@ def run_to_its_end(
         return close_run(deployment, work.result())
     except BaseException as error:
         _stop(deployment, run_id, lease, error)
+        if work is not None and isinstance(error, LakewardenError):
+            error.after(_done(work))
         raise
 
 
@@ -111,6 +114,16 @@ def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseExceptio
     with suppress(LakewardenError):
         if not _taken_over(deployment, run_id, lease) and deployment.ledger.runs.mark(run_id, STOPPED):
             _note(deployment, run_id, STOPPED, error)
+
+
+def _done(work: Work) -> str:
+    """What a run has changed until something stopped it, as far as its record can be read."""
+    try:
+        counts = [f"{count} {kind}" for kind, count in work.result().changed.items() if count]
+    except LakewardenError:
+        return "What the run had changed until then is on its record; the same apply goes on with it."
+    changed = f"had changed {', '.join(counts)}" if counts else "had changed nothing"
+    return f"By its record the run {changed} until then, and what was under way may be changed too; the same apply goes on."
 
 
 def _note(deployment: Deployment, run_id: str, name: str, error: BaseException) -> None:

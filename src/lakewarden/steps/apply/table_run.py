@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFailedError
+from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFailedError, StateError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.steps.apply.claim import Claim
@@ -118,8 +118,13 @@ class TableRun:
             self.failed(table.identifier, error)
 
     def failed(self, table: str, error: LakewardenError) -> bool:
-        """Whether that is the end of a table in this run, and if so record it. What passes leaves the table to do."""
+        """Whether that is the end of a table in this run, and if so record it. What passes leaves the table to do.
+
+        What is wrong with the state is raised: no table could be recorded, and each would wait for it anew.
+        """
         self.log.error("table not changed", table=table, code=error.code, message=error.message)
+        if isinstance(error, StateError):
+            raise error
         # Where Spark fails on one table and works on the others, another try would fail too.
         if isinstance(error, PASSING) and not isinstance(error, SparkFailedError):
             self._passing.setdefault(table, error)

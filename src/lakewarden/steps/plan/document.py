@@ -8,13 +8,15 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.errors import NotFoundError, Refusal, StateMisplacedError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, PlannedRoot, TablePlan
 from lakewarden.model.policy import Job
+from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.roots import Root, home_of
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import TableState
+from lakewarden.model.uri import FileUri
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
@@ -50,6 +52,7 @@ def policies_of(
     deployment: Deployment, fleet: Fleet, request: Request, job: Job, policy: Callable[[Mapping[str, Any]], P]
 ) -> tuple[dict[str, P], Fleet]:
     """Each table's policy; a table whose policy cannot be trusted is refused, and its roots with it."""
+    check_places(deployment, fleet, request)
     policies: dict[str, P] = {}
     refused: dict[str, Refusal] = {}
     for state in fleet.states:
@@ -71,6 +74,19 @@ def policies_of(
     )
     roots = tuple(_root_with(root, refused) for root in fleet.roots)
     return policies, replace(fleet, states=states, roots=roots)
+
+
+def check_places(deployment: Deployment, fleet: Fleet, request: Request) -> None:
+    """Raise if the state or the plan would lie among the files of a table. Nothing of the plan is written before."""
+    places = Prefixes(root.prefix for root in fleet.roots)
+    for name, place in (("state.location", deployment.state), ("the plan's directory", request.directory)):
+        prefix = FileUri.parse(place).as_prefix()
+        root = places.of(prefix)
+        # Of a table at the top of a store, whose root holds whatever is there, only the root is refused.
+        if root is not None and FileUri.parse(root).key.strip("/"):
+            raise StateMisplacedError(
+                f"{name} {prefix} lies in {root}, to which a table writes; nothing was planned, and no plan was written"
+            )
 
 
 def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
