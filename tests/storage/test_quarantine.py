@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lakewarden.model.errors import LeaseLostError
 from lakewarden.storage.delete import delete
+from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.quarantine import copy_to_trash, purge, restore, trash_address
 from lakewarden.storage.stores import Stores
 from tests.storage.test_delete import Turned, filled, fine, listed, permit
@@ -54,6 +57,34 @@ def test_a_copy_that_is_not_whole_is_a_failure(place: Place, trash: str, monkeyp
     (result,) = copy_to_trash(place.stores, trash, "r", files)
     assert (result.outcome, result.code) == ("failed", "LW-STORE-001")
     assert place.stores.get(place.uri("f")) == b"x"
+
+
+def test_large_copies_are_compared_byte_by_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte of ten million is another one: the size says nothing."""
+    (tmp_path / "wh").mkdir()
+    (tmp_path / "wh" / "f").write_bytes(b"x" * 10_000_000)
+    files = listed(Stores(), f"file://{tmp_path}/wh/")
+    real = LocalDisk.put_stream
+
+    def flipped(disk: LocalDisk, key: str, pieces: Iterator[bytes]) -> None:
+        real(disk, key, iter([b"".join(pieces)[:-1] + b"y"]))
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(LocalDisk, "put_stream", flipped)
+        (result,) = copy_to_trash(Stores(), f"file://{tmp_path}/bin/", "r", files)
+    assert (result.outcome, result.code) == ("failed", "LW-STORE-001")
+    (again,) = copy_to_trash(Stores(), f"file://{tmp_path}/bin/", "other", files)
+    assert (again.outcome, again.message) == ("kept", hashlib.sha256(b"x" * 10_000_000).hexdigest())
+
+
+def test_a_changed_copy_is_not_brought_back(place: Place, trash: str) -> None:
+    files = filled(place, ["a", "b"])
+    copies = {copy.uri: copy.message for copy in copy_to_trash(place.stores, trash, "r", files)}
+    delete(permit(place.root, files), place.stores, files, Turned())
+    place.stores.put(trash_address(trash, "r", place.uri("a")), b"y")
+    back = restore(place.stores, trash, "r", [place.uri("a"), place.uri("b")], copies)
+    assert [(result.outcome, result.code) for result in back] == [("failed", "LW-STORE-009"), ("kept", None)]
+    assert place.stores.head(place.uri("a")) is None
 
 
 def test_copying_first_is_safe_to_repeat(place: Place, trash: str) -> None:

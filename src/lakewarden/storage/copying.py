@@ -86,6 +86,19 @@ def holds(stores: Stores, uri: str, digest: str) -> bool:
     return spelled == value
 
 
+def same_bytes(stores: Stores, uri: str, data: bytes, digest: str) -> bool:
+    """The same of bytes that were read already; a checksum that only the store can make is asked for there."""
+    name, _, value = digest.rpartition(":")
+    if name not in ("", "md5"):
+        return holds(stores, uri, digest)
+    return hashlib.new(name or "sha256", data, usedforsecurity=False).hexdigest() == value
+
+
+def digest_at(stores: Stores, uri: str) -> str:
+    """The digest of the bytes at an address, as a copy of them would have it. Raises FileNotFoundError."""
+    return _digest(stores.at(uri).stream(FileUri.parse(uri).key))[1]
+
+
 def sizes_at(stores: Stores, uris: Sequence[str]) -> list[int | None]:
     """How large the object at each address is; None where nothing is. Any other failure is raised."""
     return [None if stat is None else stat.size for stat in stats_at(stores, uris)]

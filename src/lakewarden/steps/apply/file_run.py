@@ -222,7 +222,8 @@ class FileRun:
         removed = (file.uri for kind in REMOVED for file, _ in rows(self.run_id, kind))
         lost = [uri for uri in removed if self.validation.is_needed(uri)]
         if lost and self.removal.quarantined:
-            back = restore(self.deployment.stores, trash_of(self.deployment), self.run_id, lost)
+            trash, digests = trash_of(self.deployment), self.removal.digests
+            back = restore(self.deployment.stores, trash, self.run_id, lost, digests)
             self.deployment.ledger.runs.step(self.run_id, "restored", {"files": lost[:SHOWN_FAILURES]})
             # A place that is taken again holds what the table wants there.
             lost = [outcome.uri for outcome in back if outcome.outcome not in (Outcome.KEPT, Outcome.CHANGED)]

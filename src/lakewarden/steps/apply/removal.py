@@ -11,8 +11,10 @@ from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.trash import trash_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.delete import delete, grant
-from lakewarden.storage.quarantine import copy_to_trash, trash_address
+from lakewarden.storage.quarantine import copy_to_trash, digest_in_trash
 from lakewarden.storage.store import Store
+
+_DIGEST = "digest of its copy "
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Removal:
     concurrency: int
     quarantined: bool
     hiding: dict[Store, bool] = field(default_factory=dict)
+    digests: dict[str, str | None] = field(default_factory=dict)
 
     def copies(self, files: BatchFiles, left_out: Mapping[str, FileOutcome]) -> dict[str, FileOutcome]:
         """Copies in the trash, each with how it went; of directories and of what is left out there are none."""
@@ -33,6 +36,7 @@ class Removal:
         copied = [file for file in files if not file.uri.endswith("/") and file.uri not in left_out]
         trash = trash_of(self.deployment)
         made = copy_to_trash(self.deployment.stores, trash, self.run_id, copied, concurrency=self.concurrency)
+        self.digests.update((copy.uri, copy.message) for copy in made if copy.outcome == Outcome.KEPT)
         return {copy.uri: copy for copy in made}
 
     def take(
@@ -50,7 +54,7 @@ class Removal:
             check_lease=check_lease,
         )
         gone = delete(permit, self.deployment.stores, files, self.deployment.clock, concurrency=self.concurrency)
-        return [_quarantined(outcome) for outcome in gone] if self.quarantined else gone
+        return [self._quarantined(outcome) for outcome in gone] if self.quarantined else gone
 
     def look(self, uri: str) -> FileOutcome:
         """Whether a file is there: kept, or absent."""
@@ -65,9 +69,12 @@ class Removal:
         if not self.quarantined:
             gone = Outcome.HIDDEN if self._hides(outcome.uri) else Outcome.DELETED
             return FileOutcome(outcome.uri, gone, None, message)
-        if self.deployment.stores.head(trash_address(trash_of(self.deployment), self.run_id, outcome.uri)) is None:
+        # The crashed process did not get to write down what it copied: from now on it is known.
+        digest = digest_in_trash(self.deployment.stores, trash_of(self.deployment), self.run_id, outcome.uri)
+        if digest is None:
             return outcome
-        return FileOutcome(outcome.uri, Outcome.QUARANTINED, None, message)
+        self.digests[outcome.uri] = digest
+        return FileOutcome(outcome.uri, Outcome.QUARANTINED, None, _DIGEST + digest)
 
     def _hides(self, uri: str) -> bool:
         """Whether deletes only hide there: asked once a bucket, for a crashed batch may hold thousands of its files."""
@@ -76,7 +83,15 @@ class Removal:
             self.hiding[store] = store.versioned()
         return self.hiding[store]
 
+    def _quarantined(self, outcome: FileOutcome) -> FileOutcome:
+        """Where the file is, and what its copy's bytes are: a copy that somebody changes must not be restored."""
+        if outcome.outcome not in (Outcome.DELETED, Outcome.HIDDEN):
+            return outcome
+        digest = self.digests.get(outcome.uri)
+        return FileOutcome(outcome.uri, Outcome.QUARANTINED, None, _DIGEST + digest if digest else None)
 
-def _quarantined(outcome: FileOutcome) -> FileOutcome:
-    gone = outcome.outcome in (Outcome.DELETED, Outcome.HIDDEN)
-    return FileOutcome(outcome.uri, Outcome.QUARANTINED) if gone else outcome
+
+def digest_of(outcome: FileOutcome) -> str | None:
+    """The digest of a quarantined file's copy, as the journal has it; None if nobody took it."""
+    message = outcome.message or ""
+    return message.removeprefix(_DIGEST) if message.startswith(_DIGEST) else None

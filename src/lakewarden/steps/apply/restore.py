@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
@@ -15,6 +15,7 @@ from lakewarden.model.ports import JournalFile
 from lakewarden.model.run import FailedFile, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.ending import run_to_its_end
+from lakewarden.steps.apply.removal import digest_of
 from lakewarden.steps.apply.trash import trash_lease, trash_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.quarantine import restore
@@ -27,7 +28,9 @@ def restore_run(deployment: Deployment, run_id: str, actor: Actor) -> RunResult:
     run = deployment.ledger.runs.get(run_id)
     if run is None:
         raise NotFoundError(f"there is no run {run_id}; nothing was restored")
-    files = [file for file, _ in deployment.ledger.journal.outcome_rows(run_id, Outcome.QUARANTINED)]
+    rows = list(deployment.ledger.journal.outcome_rows(run_id, Outcome.QUARANTINED))
+    files = [file for file, _ in rows]
+    digests = {file.uri: digest_of(outcome) for file, outcome in rows}
     if not files:
         raise RestoreError(f"run {run_id} put nothing into quarantine; nothing was restored")
     new_id = deployment.new_id()
@@ -38,7 +41,11 @@ def restore_run(deployment: Deployment, run_id: str, actor: Actor) -> RunResult:
         deployment.ledger.runs.start(new_id, run.job, None, actor)
         # Nobody can go on with a run without a plan; the same command restores what is left, as another run.
         return run_to_its_end(
-            deployment, new_id, own, lambda: TrashRestore(deployment, run, new_id, files, lease), resumable=False
+            deployment,
+            new_id,
+            own,
+            lambda: TrashRestore(deployment, run, new_id, files, digests, lease),
+            resumable=False,
         )
 
 
@@ -46,12 +53,19 @@ class TrashRestore:
     """The files of one run on their way back from the trash."""
 
     def __init__(
-        self, deployment: Deployment, run: Run, new_id: str, files: Sequence[JournalFile], lease: Lease
+        self,
+        deployment: Deployment,
+        run: Run,
+        new_id: str,
+        files: Sequence[JournalFile],
+        digests: Mapping[str, str | None],
+        lease: Lease,
     ) -> None:
         self.deployment = deployment
         self.run = run
         self.new_id = new_id
         self.files = files
+        self.digests = digests
         self.lease = lease
         self.back = Tally()
         self.failed: list[FailedFile] = []
@@ -61,7 +75,8 @@ class TrashRestore:
             self.lease.check()
             some = self.files[start : start + BATCH]
             trash = trash_of(self.deployment)
-            outcomes = restore(self.deployment.stores, trash, self.run.run_id, [file.uri for file in some])
+            uris = [file.uri for file in some]
+            outcomes = restore(self.deployment.stores, trash, self.run.run_id, uris, self.digests)
             for file, outcome in zip(some, outcomes, strict=True):
                 if outcome.outcome == Outcome.KEPT:
                     self.back += Tally(1, file.size)

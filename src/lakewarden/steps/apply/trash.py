@@ -11,10 +11,12 @@ from lakewarden.model.errors import LakewardenError, LeaseHeldError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Plan
 from lakewarden.model.verdict import Outcome
+from lakewarden.steps.apply.trash_users import TrashUsers
 from lakewarden.steps.deployment import Deployment
 from lakewarden.storage.quarantine import purge
 
 RUNS_LOOKED_AT = 1000
+SHOWN = 100
 PURGED = "purged"
 
 
@@ -33,9 +35,10 @@ def purge_old(deployment: Deployment, by_run: str) -> None:
 
     A purge that fails is noted and left for the next run: the files stay restorable, which harms nobody.
     """
+    users = TrashUsers(deployment, trash_of(deployment))
     for run in list(_over(deployment)):
         try:
-            gone = _purge(deployment, run)
+            gone, kept = _purge(deployment, run, users)
         except LeaseHeldError:
             # Somebody restores or purges it right now.
             continue
@@ -46,20 +49,33 @@ def purge_old(deployment: Deployment, by_run: str) -> None:
             )
             continue
         deployment.ledger.runs.step(by_run, "purge", {"run": run.run_id, "files": gone})
+        if kept:
+            bind(run_id=by_run).warning("trash in use", purged_run=run.run_id, files=kept[:SHOWN])
+            deployment.ledger.runs.step(by_run, "purge-kept", {"run": run.run_id, "files": kept[:SHOWN]})
 
 
-def _purge(deployment: Deployment, run: Run) -> int:
+def _purge(deployment: Deployment, run: Run, users: TrashUsers) -> tuple[int, list[str]]:
+    """How many files went, and those that stay because a table took them in where they lie."""
     gone = 0
+    kept: list[str] = []
     with deployment.leases.waiting(0.0).acquire(trash_lease(run.run_id), MARGINS.lease_seconds) as lease:
         for outcomes in purge(
-            deployment.stores, trash_of(deployment), run.run_id, deployment.clock, check_lease=lease.check
+            deployment.stores,
+            trash_of(deployment),
+            run.run_id,
+            deployment.clock,
+            check_lease=lease.check,
+            validate=users.check,
+            needed=users.needed,
         ):
             failed = [outcome for outcome in outcomes if outcome.outcome == Outcome.FAILED]
             if failed:
                 raise LakewardenError(f"{failed[0].uri} could not be purged ({failed[0].code} {failed[0].message})")
-            gone += len(outcomes)
-        deployment.ledger.runs.step(run.run_id, PURGED, {"files": gone})
-    return gone
+            kept += [outcome.uri for outcome in outcomes if outcome.outcome == Outcome.KEPT]
+            gone += sum(outcome.outcome != Outcome.KEPT for outcome in outcomes)
+        if not kept:
+            deployment.ledger.runs.step(run.run_id, PURGED, {"files": gone})
+    return gone, kept
 
 
 def _over(deployment: Deployment) -> Iterator[Run]:

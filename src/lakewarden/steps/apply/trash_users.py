@@ -1,0 +1,106 @@
+"""Whether a table took a file in where it lies in the trash: such a file is no rubbish any more, and stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewarden.model.errors import LakewardenError, UnreadableMetadataError
+from lakewarden.model.margins import MARGINS
+from lakewarden.model.table import TableState
+from lakewarden.model.uri import FileUri
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.compare.one_table import needs_of
+from lakewarden.pipeline.read.cache import ENTRIES, ManifestKey, known_entries
+from lakewarden.pipeline.read.manifests import NOTE, ReadTask, once, read_lists, read_manifests
+from lakewarden.pipeline.read.to_read import ToRead
+from lakewarden.steps.compare.manifest_cache import cache_files
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
+
+
+@dataclass
+class TrashUsers:
+    """What every table was found to need in the trash, and at which metadata. In doubt an error, and nothing is purged."""
+
+    deployment: Deployment
+    trash: str
+    seen: dict[object, str] = field(default_factory=dict)
+    needed: set[str] = field(default_factory=set)
+
+    def check(self) -> float:
+        """Look at every table that moved since the last look. Returns the boot clock as it was before.
+
+        Raises LakewardenError if a table, or a catalog, cannot be read: it may need what lies here.
+        """
+        began = self.deployment.clock.boot()
+        now = pointers_of(self.deployment.formats.values())
+        moved = {
+            name: found for name, found in now.items() if self.seen.get(name) != found[1].metadata_location
+        }  # fmt: skip
+        if moved:
+            since = self.deployment.clock.now() - MARGINS.grace_floor
+            for (name, (_, pointer)), state in zip(moved.items(), load_states(moved.values(), since), strict=True):
+                self.needed.update(self._in_trash(state))
+                self.seen[name] = pointer.metadata_location
+        return began
+
+    def _in_trash(self, state: TableState) -> Iterable[str]:
+        if state.refusal is not None and not (state.manifest_lists or state.manifests):
+            raise _doubt(state, state.refusal.message)
+        try:
+            by_name = self.deployment.readers[state.format].by_name
+            keys, notes = self._by_name(state) if by_name else self._by_address(state)
+        except (OSError, ValueError) as error:
+            raise _doubt(state, str(error)) from error
+        if notes:
+            raise _doubt(state, str(json.loads(notes[0][1:])["message"]))
+        place = FileUri.parse(self.trash).as_prefix()
+        return [str(key) for key in keys.filter(pc.starts_with(keys, place)).to_pylist()]
+
+    def _by_name(self, state: TableState) -> tuple[pa.ChunkedArray, list[str]]:
+        home = own_home(self.deployment, state)
+        homes = {state.identifier: home} if home else {}
+        found = needs_of(state, homes, ReadTask(self.deployment.stores, self.deployment.readers))
+        return pa.chunked_array([found.keys]), list(found.notes)
+
+    def _by_address(self, state: TableState) -> tuple[pa.ChunkedArray, list[str]]:
+        """Everything that any snapshot names. Manifests whose names, as the cache knows, begin elsewhere are not opened."""
+        read = ReadTask(self.deployment.stores, self.deployment.readers)
+        wanted = ToRead.of([(0, state)], {})
+        lists, notes = _rows(read_lists(read)(iter(wanted.lists.to_batches())), c.MANIFESTS, "path")
+        manifests = once(pa.concat_tables([lists, wanted.manifests]))
+        opened = manifests.filter(pa.array([not self._elsewhere(key) for key in self._known(manifests)], pa.bool_()))
+        marks, more = _rows(read_manifests(read)(iter(opened.to_batches())), c.MARKS, c.KEY)
+        keys = [wanted.named[c.KEY], manifests["path"], marks[c.KEY]]
+        return pa.chunked_array([chunk for column in keys for chunk in column.chunks], pa.string()), [*notes, *more]
+
+    def _known(self, manifests: pa.Table) -> list[str | None]:
+        """What the names of each manifest begin with; None where the cache does not know it."""
+        columns = (manifests[name].to_pylist() for name in ("path", "length", c.HOME))
+        keys = [ManifestKey(*key) for key in zip(*columns, strict=True)]
+        cache = cache_files(self.deployment)
+        known = known_entries(self.deployment.stores, cache.of(ENTRIES), keys)
+        return [known[key].prefix if key in known else None for key in keys]
+
+    def _elsewhere(self, beginning: str | None) -> bool:
+        place = FileUri.parse(self.trash).as_prefix()
+        return beginning is not None and not (beginning.startswith(place) or place.startswith(beginning))
+
+
+def _rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, column: str) -> tuple[pa.Table, list[str]]:
+    """Rows, and the notes among them of what could not be read."""
+    table = pa.Table.from_batches(list(batches), schema=schema)
+    noted = pc.starts_with(table[column], NOTE)
+    return table.filter(pc.invert(noted)), table.filter(noted)[column].to_pylist()
+
+
+def _doubt(state: TableState, why: str) -> LakewardenError:
+    return UnreadableMetadataError(
+        f"{state.identifier} cannot be read ({why}); it may have taken in files where they lie in the trash, so nothing "
+        "was purged"
+    )
