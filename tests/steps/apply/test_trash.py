@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.model.errors import StoreUnavailableError
+from lakewarden.model.known_table import KnownTable
 from lakewarden.storage.store import UNLISTABLE
 from tests.support.worlds import MakeWorld, World, hand_plan, plant_rows
 
@@ -66,6 +67,18 @@ def test_nothing_is_purged_while_a_table_cannot_be_read(world: World, monkeypatc
     second = world.apply(hand_plan(world, []))
     assert len(trash(world)) == 6
     assert "web.clicks cannot be read" in str(steps(world, second.run_id)["purge-failed"]["message"])
+
+
+def test_nothing_is_purged_while_a_table_is_missing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its catalog came up without it: what the table took in where it lies, nobody can ask."""
+    world.apply(hand_plan(world, world.planted("sales.orders")))
+    deployment = world.warden._deployment
+    gone = KnownTable("lake.gone.t", "u", 1, 1, (), deployment.clock.now(), roots=("file:///elsewhere/t/",))
+    deployment.ledger.known_tables.record([gone])
+    later(world, monkeypatch, days=8)
+    second = world.apply(hand_plan(world, []))
+    assert len(trash(world)) == 6
+    assert "lake.gone.t is not listed" in str(steps(world, second.run_id)["purge-failed"]["message"])
 
 
 def test_a_trash_that_cannot_be_listed_is_not_recorded_as_purged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.model.errors import LakewardenError, UnreadableMetadataError
+from lakewarden.model.doubt import Look, doubts_of
+from lakewarden.model.errors import DoubtError, LakewardenError, UnreadableMetadataError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
@@ -25,11 +26,11 @@ from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
 
 @dataclass
 class TrashUsers:
-    """What every table was found to need in the trash, and at which metadata. In doubt an error, and nothing is purged."""
+    """What every table was found to need in the trash, as it was read last. In doubt an error, and nothing is purged."""
 
     deployment: Deployment
     trash: str
-    seen: dict[object, str] = field(default_factory=dict)
+    states: dict[str, TableState] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
 
     def check(self) -> float:
@@ -39,19 +40,27 @@ class TrashUsers:
         """
         began = self.deployment.clock.boot()
         now = pointers_of(self.deployment.formats.values())
-        moved = {
-            name: found for name, found in now.items() if self.seen.get(name) != found[1].metadata_location
-        }  # fmt: skip
-        if moved:
-            since = self.deployment.clock.now() - MARGINS.grace_floor
-            for (name, (_, pointer)), state in zip(moved.items(), load_states(moved.values(), since), strict=True):
-                self.needed.update(self._in_trash(state))
-                self.seen[name] = pointer.metadata_location
+        moved = [found for name, found in now.items() if self._seen(name) != found[1].metadata_location]
+        read = load_states(moved, self.deployment.clock.now() - MARGINS.grace_floor) if moved else []
+        self.states |= {state.identifier: state for state in read}
+        self._check_doubts({name: pointer.metadata_location for name, (_, pointer) in now.items()})
+        for state in read:
+            self.needed.update(self._in_trash(state))
         return began
 
+    def _seen(self, name: str) -> str | None:
+        return self.states[name].metadata_location if name in self.states else None
+
+    def _check_doubts(self, listed: Mapping[str, str]) -> None:
+        """Raise DoubtError while any table is in doubt: one that cannot be seen may need what lies in the trash."""
+        there = {name: state for name, state in self.states.items() if name in listed}
+        look = Look(listed, there, self.deployment.clock.now(), self.deployment.ledger.switches.abandoned())
+        for doubt in doubts_of(self.deployment.ledger.known_tables.memory(), look):
+            raise DoubtError(f"{doubt.table} {doubt.why}; nothing was purged", hint=doubt.hint, code=doubt.code)
+
     def _in_trash(self, state: TableState) -> Iterable[str]:
-        if state.refusal is not None and not (state.manifest_lists or state.manifests):
-            raise _doubt(state, state.refusal.message)
+        if not state.is_visible:
+            raise _doubt(state, state.refusal.message if state.refusal else "its metadata is not known")
         try:
             by_name = self.deployment.readers[state.format].by_name
             keys, notes = self._by_name(state) if by_name else self._by_address(state)
