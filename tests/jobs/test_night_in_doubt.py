@@ -151,3 +151,16 @@ def test_a_file_that_was_needed_again_waits_anew(site: Site, most: int, monkeypa
     site.delete_released()
     assert not local_path(old[0]).exists()
     assert rows_at(table)
+
+
+def test_what_our_own_runs_let_go_is_no_sign_of_a_fault(site: Site) -> None:
+    """Most files of the table go by an expiry and a deletion of ours: the plan after them is not stopped for it."""
+    table = write_table(site.catalog(), "db.a", partitioned=False, appends=12)
+    table.overwrite(OTHER_ROWS)
+    backdate(table, now_ms(), 10 * HOUR_MS)
+    before = site.plan(ORPHANS).table("db.a").verdicts["live"].files
+    site.run(EXPIRY)
+    site.delete_released()
+    after = site.plan(ORPHANS)
+    assert after.refusal("db.a") is None
+    assert after.table("db.a").verdicts["live"].files < before / 2
