@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-from lakewarden.model.avro_frames import SYNC_BYTES, blocks, headed, header
-from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
+from lakewarden.foreign.avro_ending import doubtful_end
+from lakewarden.foreign.avro_schema import read_schema
+from lakewarden.foreign.codecs import most_unpacked, unpacker
+from lakewarden.foreign.unpack import TooMuchError
+from lakewarden.model.avro_frames import SYNC_BYTES, blocks, headed, header, long
+from lakewarden.model.errors import BoundsError, IncompleteManifestError, UnsupportedTableError
 
 Record = dict[str, Any]
 
 SCHEMA, CODEC = b"avro.schema", b"avro.codec"
 KEPT_CODECS = ("null", "deflate")
+MOST_RECORDS = 2_000_000  # of a file of which nobody said how many it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,7 @@ class AvroFile:
     codec: str
     records: tuple[Record, ...]
     header: Mapping[str, str] = field(default_factory=dict)
+    doubt: str = field(default="", compare=False)  # why whole blocks may be lost at its end, in words
 
     @property
     def shape(self) -> str:
@@ -40,7 +47,8 @@ class AvroFile:
 def read_avro(
     data: bytes, uri: str, size: int | None = None, rows: int | None = None, *, as_stored: bool = False
 ) -> AvroFile:
-    """Every record. Raises IncompleteManifestError unless bytes, frames and rows are as many as was said.
+    """Every record. Raises IncompleteManifestError unless bytes, frames and rows are as many as was said, BoundsError for
+    a file that holds more than one of its size honestly can.
 
     `as_stored` keeps values in the form in which Avro stores them. Turned into Python's dates and decimals and back, one
     beyond Python's range (a partition of the year 20,000) could not be carried.
@@ -51,20 +59,23 @@ def read_avro(
         raise IncompleteManifestError(f"{uri} has {len(data)} bytes and should have {size}")
     try:
         meta, at = header(data)
-        framed = sum(count for count, _ in blocks(data, at))
-        schema = json.loads(meta[SCHEMA])
+        schema = deepcopy(read_schema(meta[SCHEMA]))
         schema = _without_logic(schema) if as_stored else schema
-        body = headed({**meta, SCHEMA: json.dumps(schema).encode()}, b"") + data[at:] if as_stored else data
-        records: tuple[Any, ...] = tuple(fastavro.reader(BytesIO(body)))
         codec = meta.get(CODEC, b"null").decode()
+        sizes, body = _unpacked(data, at, codec, rows)
+        framed = sum(count for count, _ in sizes)
+        plain = {**meta, SCHEMA: json.dumps(schema).encode(), CODEC: b"null"}
+        records: tuple[Any, ...] = tuple(fastavro.reader(BytesIO(headed(plain, data[at : at + SYNC_BYTES]) + body)))
         said = {key.decode(): value.decode() for key, value in meta.items() if not key.startswith(b"avro.")}
+    except TooMuchError as error:
+        raise BoundsError(f"{uri} is beyond what is read of one file ({error}); nothing was changed") from error
     except Exception as error:  # whatever a damaged file makes the decoder raise, the table is refused
         raise IncompleteManifestError(f"{uri} cannot be read ({type(error).__name__}: {error})") from error
     if len(records) != framed or (rows is not None and len(records) != rows):
         raise IncompleteManifestError(
             f"{uri} has {len(records)} rows and should have {framed if rows is None else rows}"
         )
-    return AvroFile(schema, codec, records, said)
+    return AvroFile(schema, codec, records, said, doubtful_end(sizes))
 
 
 def write_avro(file: AvroFile, sync: bytes | None = None) -> bytes:
@@ -106,6 +117,25 @@ def header_of(data: bytes, uri: str) -> dict[bytes, bytes]:
         return header(data)[0]
     except (LookupError, ValueError) as error:
         raise IncompleteManifestError(f"{uri} is not an Avro file ({error})") from error
+
+
+def _unpacked(data: bytes, at: int, codec: str, rows: int | None) -> tuple[list[tuple[int, int]], bytes]:
+    """How many rows each block says it has and how many bytes it holds; and the blocks, unpacked.
+
+    Raises ValueError and its like for a damaged file, TooMuchError beyond the bounds. fastavro unpacks whatever it is given, and makes as many records as a block claims; both are held in memory.
+    """
+    unpack, left = unpacker(codec.encode()), most_unpacked(len(data))
+    sync = data[at : at + SYNC_BYTES]
+    framed, sizes, out = 0, [], []
+    for count, block in blocks(data, at):
+        framed += count
+        body = unpack(block, left)
+        if count > len(body) or framed > (MOST_RECORDS if rows is None else rows):
+            raise ValueError(f"{framed} rows are claimed")
+        left -= len(body)
+        sizes.append((count, len(body)))
+        out += [long(count), long(len(body)), body, sync]
+    return sizes, b"".join(out)
 
 
 def _without_logic(schema: Any) -> Any:

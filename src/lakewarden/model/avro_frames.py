@@ -71,11 +71,11 @@ def number(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
+        if shift == 63 and byte > 1:  # it would not fit into 64 bits
+            raise ValueError(f"not a number at byte {at}")
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
-        if shift > 63:
-            raise ValueError(f"not a number at byte {at}")
 
 
 def long(value: int) -> bytes:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from lakewarden.model.errors import IncompleteManifestError
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.verdict import Kind
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,49 @@ class Part(NamedTuple):
     table: Any
     owner: Any
 
+    def of(self, index: int) -> Part:
+        """The rows of one file."""
+        places = [place for place, owner in enumerate(self.owner.tolist()) if owner == index]
+        return Part(self.table.take(places), self.owner[places])
+
+
+def each_part(parts: Iterable[Part], errors: dict[int, Exception], change: Callable[[Part], T]) -> list[T]:
+    """What `change` makes of each part. A file of whose rows it can make nothing becomes an error, and the others go on.
+
+    Whoever wrote a file chose the kinds of its fields: a length may be a text, an address a number.
+    """
+    found: list[T] = []
+    waiting = list(parts)
+    while waiting:
+        part = waiting.pop(0)
+        try:
+            found.append(change(part))
+        except (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError) as error:
+            owners = sorted(set(part.owner.tolist()))
+            if len(owners) > 1:
+                waiting += [part.of(index) for index in owners]
+            for index in owners if len(owners) == 1 else ():
+                errors[index] = IncompleteManifestError(f"has fields of other kinds ({type(error).__name__}: {error})")
+    return found
+
 
 class Rows(NamedTuple):
     """What files hold: their rows, how many rows each file has (an array), and what is wrong with those not whole.
 
-    A file with an error has no rows here: a part of a file is never given out.
+    A file with an error has no rows here: a part of a file is never given out. Files in `doubts` are whole as far as they
+    tell, and may have lost rows at their end all the same (in words, why): only what others counted proves them.
     """
 
     parts: Sequence[Part]
     counts: Any
     errors: dict[int, Exception]
+    doubts: Mapping[int, str] = {}
+
+    def each(self, change: Callable[[Any], Any]) -> Rows:
+        """The rows after `change` made another table of each; files of which it can make none are errors."""
+        errors = dict(self.errors)
+        parts = each_part(self.parts, errors, lambda part: Part(change(part.table), part.owner))
+        return Rows(parts, self.counts, errors, self.doubts)
 
 
 Blobs = Sequence[bytes | Exception]

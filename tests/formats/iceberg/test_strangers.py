@@ -101,7 +101,9 @@ def test_the_finding_carries_what_the_driver_needs_and_old_versions_carry_nothin
     found = document(5, 6, 7, last_updated_ms=7500)
     found["snapshots"].append(snapshot(77, **{"timestamp-ms": 7500}))
     told = recogniser(4)(FILE, "lake.t", OneFile(json.dumps(found).encode()))
-    assert told == {"standing": "rival", "uuid": UUID, "lists": [LOST], "format": "iceberg"}
+    assert told == {
+        "standing": "rival", "uuid": UUID, "lists": [LOST], "totals": [(77, 0)], "format": "iceberg",
+    }  # fmt: skip
     assert recogniser(6)(FILE, "lake.t", OneFile(json.dumps(document(1)).encode())) is None
 
 

@@ -30,7 +30,7 @@ def rows(table: LakeTable, prefix: str, *, lists: bool = False) -> list[dict[str
     names = sorted(name for name in found if lists or "manifest-list" not in name)
     assert names
     blobs = [(table.path / name).read_bytes() for name in names]
-    decoded, _, errors = decode_files(blobs, list_columns if lists else manifest_columns)
+    decoded, _, errors, _ = decode_files(blobs, list_columns if lists else manifest_columns)
     assert not errors
     return [row for part in decoded for row in part.table.to_pylist()]
 

@@ -102,7 +102,7 @@ def some(count: int) -> list[dict[str, Any]]:
 
 def rows_of(blobs: list[bytes | Exception]) -> tuple[dict[int, list[dict[str, Any]]], dict[int, Exception]]:
     """Each file's rows by its place, and each file's error."""
-    decoded, counts, errors = decode_files(blobs, lambda names: COLUMNS)
+    decoded, counts, errors, _ = decode_files(blobs, lambda names: COLUMNS)
     rows: dict[int, list[dict[str, Any]]] = {i: [] for i in range(len(blobs)) if i not in errors}
     for part in decoded:
         for owner, row in zip(part.owner, part.table.to_pylist(), strict=True):
@@ -201,7 +201,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 def test_a_decoder_that_hangs_is_killed_and_its_file_refused(stuck: Path) -> None:
     began = time.monotonic()
-    decoded, _, errors = decode_files([avro(some(2))], lambda names: COLUMNS)
+    decoded, _, errors, _ = decode_files([avro(some(2))], lambda names: COLUMNS)
     assert not decoded
     assert "no answer" in str(errors[0])
     assert time.monotonic() - began < 10
@@ -247,7 +247,7 @@ def worker(tmp_path: Path) -> Callable[[str], Path]:
 import os, signal
 from lakewarden.pipeline.read.avro import decode
 decode._decoder().{start}()
-found, _, errors = decode.decode_files([open("file.avro", "rb").read()], lambda names: {COLUMNS})
+found, _, errors, _ = decode.decode_files([open("file.avro", "rb").read()], lambda names: {COLUMNS})
 assert not errors, errors
 print(decode._decoder()._scratch.name, found[0].table.num_rows, flush=True)
 os.kill(decode._decoder()._child.pid, signal.SIGTERM)
@@ -287,7 +287,7 @@ decode.SHARED_MEMORY = os.getcwd()
 decoder = decode._decoder()
 decoder.{start}()
 child, scratch = decoder._child, decoder._scratch.name
-request = json.dumps({{"columns": {{}}, "seconds": {seconds}}})
+request = json.dumps({{"columns": {{}}, "seconds": {seconds}, "memory": 1 << 30}})
 {meanwhile}
 print(child.pid, scratch, flush=True)
 child.stdin.write(request + "\\n")

@@ -111,7 +111,10 @@ def _soft(sweep: Sweep, found: list[dict[str, Any]]) -> Iterator[TableHolders]:
     numbers = sweep.fleet.numbers
     for row in found:
         number = numbers[row["table"]]
-        lists = tuple(ManifestList(uri, soft=True) for uri in row.get("lists", ()))
+        lists = tuple(
+            ManifestList(uri, soft=True, data_files=data, delete_files=deletes)
+            for uri, (data, deletes) in zip(row.get("lists", ()), row.get("totals", ()), strict=True)
+        )
         files = [ReachedFile(item.uri, Kind.MANIFEST_LIST, soft=True) for item in lists]
         if row["standing"] in (RIVAL, NAMELESS):
             files.append(ReachedFile(row["uri"], Kind.METADATA))

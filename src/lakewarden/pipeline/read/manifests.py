@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.model.errors import IncompleteManifestError, LakewardenError, Refusal, UnreadableMetadataError
-from lakewarden.model.ports import Part, Reader
+from lakewarden.model.errors import (
+    BoundsError,
+    IncompleteManifestError,
+    LakewardenError,
+    Refusal,
+    UnprovenListError,
+    UnreadableMetadataError,
+)
+from lakewarden.model.ports import Part, Reader, each_part
 from lakewarden.model.roots import match_key
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Kind
@@ -35,6 +43,7 @@ FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
 NOTE = "!"
+HINTS = {error.code: error.hint for error in (BoundsError, UnprovenListError)}
 
 Batches = Iterable[pa.RecordBatch]
 Row = dict[str, Any]
@@ -56,9 +65,9 @@ def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
         for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
             blobs = sized(rows, task.stores.get_many([canonical(row["uri"]) for row in rows]))
             reader = task.readers[rows[0]["format"]]
-            parts, _, errors = reader.manifests(blobs, decode_files)
-            found = [_manifests(rows, part, reader) for part in parts]
-            _check_totals(rows, found, errors)
+            parts, _, errors, doubts = reader.manifests(blobs, decode_files)
+            found = each_part(parts, errors, partial(_manifests, rows, reader))
+            _check_totals(rows, found, errors, doubts)
             kept = [_without(errors, table, table["owner"].to_numpy()) for table in found]
             notes = _notes(rows, errors, "uri")
             named = once(pa.concat_tables([c.MANIFESTS.empty_table(), *(t.select(c.MANIFESTS.names) for t in kept)]))
@@ -109,9 +118,12 @@ def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[int]
 def _named_by(task: ReadTask, rows: list[Row], reader: Reader) -> tuple[list[pa.Table], Errors]:
     """The files that whole manifests of one format name, and the error of each that is not whole."""
     blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
-    parts, counts, errors = reader.entries(blobs, decode_files)
-    live = [_named_files(rows, part, reader) for part in parts]
+    parts, counts, errors, doubts = reader.entries(blobs, decode_files)
+    live = each_part(parts, errors, partial(_named_files, rows, reader))
     _check_counts(rows, counts, live, errors)
+    for index in doubts.keys() - errors.keys():
+        if rows[index]["length"] is None and rows[index]["rows"] is None:
+            errors[index] = unproven(doubts[index])
     return [_without(errors, table, table["owner"].to_numpy()) for table in live], errors
 
 
@@ -125,7 +137,8 @@ def error_note(table_id: int, error: Exception, uri: str) -> str:
 def note_refusal(note: str) -> Refusal:
     """The refusal that a task's note asks for."""
     told = json.loads(note.removeprefix(NOTE))
-    return Refusal(told["error"], f"{told['message']}; nothing of this table is touched", IncompleteManifestError.hint)
+    hint = HINTS.get(told["error"], IncompleteManifestError.hint)
+    return Refusal(told["error"], f"{told['message']}; nothing of this table is touched", hint)
 
 
 def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]]:
@@ -158,7 +171,7 @@ def named_by(row: Row) -> str:
     return "list" if "path" in row else "snapshot"
 
 
-def _manifests(rows: list[Row], part: Part, reader: Reader) -> pa.Table:
+def _manifests(rows: list[Row], reader: Reader, part: Part) -> pa.Table:
     table, owner = part.table, part.owner
     paths = _column(table, "path", pa.string())
     found = pa.table(
@@ -213,8 +226,15 @@ def _flattened(lists: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     return pc.list_flatten(whole).cast(pa.string()), pc.list_parent_indices(whole).to_numpy().astype(np.int64)
 
 
-def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> None:
-    """A list cut between two blocks looks healthy; its snapshot's own totals show that manifests are gone."""
+def unproven(why: str) -> UnprovenListError:
+    return UnprovenListError(f"may have lost its end, and nobody says how much it should name: {why}")
+
+
+def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors, doubts: Mapping[int, str]) -> None:
+    """A list cut between two blocks looks healthy; its snapshot's own totals show that manifests are gone.
+
+    Where the snapshot has no totals, nor the length of its list, a list must end as its writer would end it.
+    """
     data, deletes = np.zeros(len(rows)), np.zeros(len(rows))
     unknown = np.zeros(len(rows))
     for table in found:
@@ -232,9 +252,12 @@ def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors) -> Non
                 errors[index] = IncompleteManifestError(
                     f"names {count:.0f} files where its snapshot's summary says {expected}"
                 )
+        told = row["data_files"] is not None and row["delete_files"] is not None and not unknown[index]
+        if index in doubts and not told and row["length"] is None and index not in errors:
+            errors[index] = unproven(doubts[index])
 
 
-def _named_files(rows: list[Row], part: Part, reader: Reader) -> pa.Table:
+def _named_files(rows: list[Row], reader: Reader, part: Part) -> pa.Table:
     """Every file that an entry names and that counts, and the files that belong to it.
 
     Where a format keeps what entries delete, the file of such an entry is still needed by the snapshots before it; that

@@ -67,7 +67,7 @@ def _chunks(rows: list[Row]) -> Iterator[list[Row]]:
 def _counted(rows: list[Row], task: ReadTask, times: Times) -> Iterator[pa.Table]:
     """PARTITIONS of some manifests of one format, and the notes on those that are not whole."""
     blobs = sized(rows, task.stores.get_many([row["path"] for row in rows]))
-    parts, counts, errors = task.readers[rows[0]["format"]].partitions(blobs, decode_files)
+    parts, counts, errors, _ = task.readers[rows[0]["format"]].partitions(blobs, decode_files)
     for index, row in enumerate(rows):
         if index not in errors and row["rows"] is not None and row["rows"] != counts[index]:
             errors[index] = ValueError(f"has {counts[index]} entries where its list says {row['rows']}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakewarden.formats.avro import AvroFile, Record, read_avro
 from lakewarden.formats.iceberg.metadata.document import manifest_list
-from lakewarden.model.errors import IncompleteManifestError
+from lakewarden.model.errors import IncompleteManifestError, UnprovenListError
 from lakewarden.model.ports import Files
 
 DATA, DELETES = 0, 1
@@ -39,14 +39,23 @@ _COUNTS = {
 
 
 def read_list(files: Files, snapshot: Mapping[str, Any]) -> AvroFile:
-    """The manifests of a snapshot. Raises IncompleteManifestError unless they hold as many files as the snapshot says."""
+    """The manifests of a snapshot. Raises IncompleteManifestError unless they hold as many files as the snapshot says,
+    UnprovenListError where it does not say and the list may have lost its end.
+    """
     expected = manifest_list(snapshot)
     found = read_avro(_got(files, expected.uri), expected.uri)
+    told = True
     for content, total in ((DATA, expected.data_files), (DELETES, expected.delete_files)):
         counts = [live_count(row) for row in found.records if row.get("content", DATA) == content]
         listed = sum(count or 0 for count in counts)
         if total is not None and None not in counts and listed != total:
             raise IncompleteManifestError(f"{expected.uri} lists {listed} files where its snapshot says {total}")
+        told = told and total is not None and None not in counts
+    if found.doubt and not told:
+        raise UnprovenListError(
+            f"{expected.uri} may have lost its end, and its snapshot does not say how much it should name: {found.doubt}; "
+            "nothing was changed"
+        )
     return found
 
 

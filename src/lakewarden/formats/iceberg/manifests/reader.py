@@ -16,7 +16,7 @@ from lakewarden.formats.iceberg.metadata.strangers import FileReads, Recogniser
 from lakewarden.model.avro_frames import header
 from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 from lakewarden.model.partitions import partition_key
-from lakewarden.model.ports import Blobs, Part, ReadAvro, Rows
+from lakewarden.model.ports import Blobs, Part, ReadAvro, Rows, each_part
 from lakewarden.model.table import TableState
 
 # Column of ours -> the names the format has used for it. The first that the file has is taken.
@@ -55,26 +55,25 @@ class IcebergReader:
         return Recogniser.of([state for state in states if state.format == self.format], since, abandoned)
 
     def manifests(self, blobs: Blobs, avro: ReadAvro) -> Rows:
-        found = avro(blobs, list_columns)
-        return found._replace(parts=[Part(_manifests(part.table), part.owner) for part in found.parts])
+        return avro(blobs, list_columns).each(_manifests)
 
     def entries(self, blobs: Blobs, avro: ReadAvro) -> Rows:
-        found = avro(blobs, manifest_columns)
-        return found._replace(parts=[Part(_entries(part.table), part.owner) for part in found.parts])
+        return avro(blobs, manifest_columns).each(_entries)
 
     def partitions(self, blobs: Blobs, avro: ReadAvro) -> Rows:
         found = avro(blobs, partition_columns)
         errors, specs = dict(found.errors), dict[int, int]()
-        parts = []
-        for part in found.parts:
-            for index in set(part.owner.tolist()) - errors.keys():
-                try:
-                    specs[index] = _spec(blobs[index])
-                except IncompleteManifestError as error:
-                    errors[index] = error
+        for index in {index for part in found.parts for index in part.owner.tolist()} - errors.keys():
+            try:
+                specs[index] = _spec(blobs[index])
+            except IncompleteManifestError as error:
+                errors[index] = error
+
+        def by_partition(part: Part) -> Part:
             whole = np.isin(part.owner, list(specs))
-            parts.append(_by_partition(part.table.filter(pa.array(whole)), part.owner[whole], specs))
-        return Rows(parts, found.counts, errors)
+            return _by_partition(part.table.filter(pa.array(whole)), part.owner[whole], specs)
+
+        return Rows(each_part(found.parts, errors, by_partition), found.counts, errors, found.doubts)
 
 
 def list_columns(names: Iterable[str]) -> Mapping[str, str]:

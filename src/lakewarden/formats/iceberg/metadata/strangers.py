@@ -89,31 +89,29 @@ class Recogniser:
         except FileNotFoundError:
             return None
         except (LakewardenError, OSError) as error:
-            return {
-                "standing": str(Standing.UNREADABLE),
-                "uuid": "",
-                "lists": [],
-                "format": "iceberg",
-                "why": str(error),
-            }
+            return _finding(Stranger(Standing.UNREADABLE, "")) | {"why": str(error)}
         except GARBLED:
             # Not metadata as anybody writes it. It names nothing that could be read, and is itself kept.
             found = Stranger(Standing.NAMELESS, "")
         ours = self.fleet.get(found.uuid)
         if found.standing is Standing.ANCESTOR and ours and found.updated_ms < ours.recent_ms < ours.oldest_ms:
-            return {
-                "standing": str(found.standing),
-                "uuid": found.uuid,
-                "lists": [item.uri for item in found.lists],
-                "format": "iceberg",
-                "rank": found.updated_ms,
-            }
+            return _finding(found) | {"rank": found.updated_ms}
         if found.uuid in self.abandoned or (
             found.standing in (Standing.ANCESTOR, Standing.LEFTOVER) and not found.lists
         ):
             return None
-        lists = [item.uri for item in found.lists]
-        return {"standing": str(found.standing), "uuid": found.uuid, "lists": lists, "format": "iceberg"}
+        return _finding(found)
+
+
+def _finding(found: Stranger) -> dict[str, object]:
+    """Plain values. The totals of its snapshots are told too: nothing else proves that a list is whole."""
+    return {
+        "standing": str(found.standing),
+        "uuid": found.uuid,
+        "lists": [item.uri for item in found.lists],
+        "totals": [(item.data_files, item.delete_files) for item in found.lists],
+        "format": "iceberg",
+    }
 
 
 def _known(state: TableState, recent_ms: int) -> Known:

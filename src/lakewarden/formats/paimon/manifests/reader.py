@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakewarden.formats.paimon.metadata.names import NAMES
 from lakewarden.model.errors import UnsupportedTableError
-from lakewarden.model.ports import Blobs, Part, ReadAvro, Rows
+from lakewarden.model.ports import Blobs, ReadAvro, Rows
 from lakewarden.model.table import TableState
 
 # Column of ours -> the format's. Fields at the end of a row are absent in files of older versions.
@@ -53,17 +53,15 @@ class PaimonReader:
         return _nothing
 
     def manifests(self, blobs: Blobs, avro: ReadAvro) -> Rows:
-        return _each(avro(blobs, list_columns), _manifests)
+        found = avro(blobs, list_columns).each(_manifests)
+        # A table's first commit has an empty list of what was there before, so an empty one is no cause for doubt.
+        return found._replace(doubts={index: why for index, why in found.doubts.items() if found.counts[index]})
 
     def entries(self, blobs: Blobs, avro: ReadAvro) -> Rows:
-        return _each(avro(blobs, manifest_columns), _entries)
+        return avro(blobs, manifest_columns).each(_entries)
 
     def partitions(self, blobs: Blobs, avro: ReadAvro) -> Rows:
-        return _each(avro(blobs, partition_columns), _partitions)
-
-
-def _each(rows: Rows, change: Callable[[pa.Table], pa.Table]) -> Rows:
-    return rows._replace(parts=[Part(change(part.table), part.owner) for part in rows.parts])
+        return avro(blobs, partition_columns).each(_partitions)
 
 
 def list_columns(names: Iterable[str]) -> Mapping[str, str]:

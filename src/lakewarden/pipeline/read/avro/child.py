@@ -1,6 +1,6 @@
 """The process that decodes: it can be killed when a damaged file makes the decoder hang.
 
-Reads one request a line: {"columns": {name: dotted field}, "seconds"}; writes the columns as an
+Reads one request a line: {"columns": {name: dotted field}, "seconds", "memory"}; writes the columns as an
 Arrow file and answers with one line: {"rows": n}; {"error": text} for a file that
 it cannot decode, {"trouble": text} where the machine failed and the file may be whole.
 When nobody can ask any more it removes the directory of these files: a Spark worker ends without cleaning up.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import signal
 import sys
 from contextlib import suppress
@@ -50,10 +51,20 @@ def serve(requests: TextIO, answers: TextIO, scratch: str) -> None:
             request = json.loads(line)
             # Kills a decoder that hangs, should whoever waits for it be gone by then.
             signal.alarm(math.ceil(request["seconds"]) + 1)
+            _limit_memory(request["memory"])
             answers.write(json.dumps(_answer(scratch, request)) + "\n")
             answers.flush()
             signal.alarm(0)
     drop_decoder_directory(scratch)
+
+
+def _limit_memory(allowed: int) -> None:
+    """Up to so many bytes more than now. A damaged file that asks for more ends this process, and no other."""
+    with suppress(OSError, ValueError):  # a system that does not count a process's memory
+        with open("/proc/self/statm") as counts:
+            used = int(counts.read().split()[5]) * resource.getpagesize()
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (used + allowed, most))
 
 
 def _answer(scratch: str, request: dict[str, Any]) -> dict[str, Any]:

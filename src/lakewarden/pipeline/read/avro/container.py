@@ -9,39 +9,49 @@ the blocks of many files into one is what makes a fleet of small manifests cheap
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.foreign.avro_ending import doubtful_end
+from lakewarden.foreign.avro_schema import read_schema
+from lakewarden.foreign.codecs import most_unpacked, unpacker
+from lakewarden.foreign.unpack import TooMuchError
 from lakewarden.model.avro_frames import blocks, headed, header, long
-from lakewarden.model.errors import IncompleteManifestError
+from lakewarden.model.errors import BoundsError, IncompleteManifestError, UnreadableMetadataError
 
 _SYNC = b"lakewarden-sync!"
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One file's rows, still encoded but unpacked: the writer's schema, the row count, the bytes; and how the file began."""
+    """One file's rows, still encoded but unpacked: the writer's schema, the row count, the bytes; and how the file began.
+
+    `doubt` says in words why the file may have lost whole blocks at its end; empty where it has not.
+    """
 
     schema: bytes
     rows: int
     body: bytes
     head: bytes = b""
     codec: bytes = b"null"
+    doubt: str = ""
 
 
 def open_container(data: bytes, before: Container | None = None) -> Container:
-    """Unpack a whole file. Raises IncompleteManifestError where a byte is missing or out of place.
+    """Unpack a whole file. Raises IncompleteManifestError where a byte is missing or out of place, BoundsError where it
+    holds more than a file of its size honestly can.
 
     Most files begin as the one `before` them did, up to the marker: of those the header is not read again.
     """
     try:
         return _open(data, before)
-    except (LookupError, ValueError, OverflowError, MemoryError, OSError, zlib.error, pa.ArrowException) as error:
+    except TooMuchError as error:
+        raise BoundsError(f"is beyond what is read of one file ({error})") from error
+    except (LookupError, ValueError, OverflowError, MemoryError, OSError, pa.ArrowException) as error:
         raise IncompleteManifestError(f"not a whole Avro file ({type(error).__name__}: {error})") from error
 
 
@@ -62,8 +72,8 @@ def decodable(schema: bytes) -> bytes:
     They take no bytes in the file, and the decoder cannot represent them.
     """
     try:
-        return json.dumps(_without_empty(json.loads(schema))).encode()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return json.dumps(_without_empty(read_schema(schema))).encode()
+    except (UnreadableMetadataError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise IncompleteManifestError(f"a schema that cannot be read ({error})") from error
 
 
@@ -91,60 +101,16 @@ def _open(data: bytes, before: Container | None) -> Container:
     else:
         meta, at = header(data)
         schema, codec, head = meta[b"avro.schema"], meta.get(b"avro.codec", b"null"), data[:at]
-    unpack = _codec(codec)
-    rows, bodies = 0, []
+    unpack = unpacker(codec)
+    sizes: list[tuple[int, int]] = []
+    bodies, left = [], most_unpacked(len(data))
     for count, block in blocks(data, len(head)):
-        bodies.append(unpack(block))
-        rows += count
-    return Container(schema, rows, b"".join(bodies), head, codec)
-
-
-def _codec(name: bytes) -> Callable[[bytes], bytes]:
-    try:
-        return _CODECS[name]
-    except KeyError:
-        raise ValueError(f"codec {name.decode(errors='replace')}") from None
-
-
-def _deflate(block: bytes) -> bytes:
-    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    out = unpacker.decompress(block)
-    # Python writers leave (most of) zlib's own checksum behind the stream: if it is there, it must be right.
-    left_over = unpacker.unused_data
-    if not unpacker.eof or left_over != zlib.adler32(out).to_bytes(4, "big")[: len(left_over)]:
-        raise ValueError("a damaged deflate block")
-    return out
-
-
-def _snappy(block: bytes) -> bytes:
-    body, checksum = block[:-4], int.from_bytes(block[-4:], "big")
-    length, _ = _unsigned(body)
-    out: bytes = pa.decompress(body, decompressed_size=length, codec="snappy", asbytes=True)
-    if zlib.crc32(out) != checksum:
-        raise ValueError("a snappy block with a wrong checksum")
-    return out
-
-
-def _unsigned(data: bytes) -> tuple[int, int]:
-    value = shift = at = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def _zstandard(block: bytes) -> bytes:
-    stream = pa.CompressedInputStream(pa.BufferReader(block), "zstd")
-    out: bytes = stream.read()
-    return out
-
-
-_CODECS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"null": lambda block: block,
-    b"deflate": _deflate,
-    b"snappy": _snappy,
-    b"zstandard": _zstandard,
-}
+        body = unpack(block, left)
+        if count > len(body):
+            # No row that is read here is without a byte, and a decoder would make as many as are claimed.
+            raise ValueError(f"a block of {len(body)} bytes that claims {count} rows")
+        bodies.append(body)
+        left -= len(body)
+        sizes.append((count, len(body)))
+    rows = sum(count for count, _ in sizes)
+    return Container(schema, rows, b"".join(bodies), head, codec, doubtful_end(sizes))

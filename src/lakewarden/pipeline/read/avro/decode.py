@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakewarden.model.errors import IncompleteManifestError, LakewardenError, StoreUnavailableError
+from lakewarden.foreign.avro_schema import read_schema
+from lakewarden.model.errors import BoundsError, IncompleteManifestError, LakewardenError, StoreUnavailableError
 from lakewarden.model.ports import Blobs, Part, Rows
 from lakewarden.pipeline.read.avro.container import Container, merge, open_container
 from lakewarden.storage.scratch import DECODED, DECODER_PREFIX, TO_DECODE
@@ -33,8 +34,15 @@ from lakewarden.storage.scratch import DECODED, DECODER_PREFIX, TO_DECODE
 Columns = Callable[[Iterable[str]], Mapping[str, str]]
 
 MERGE_BYTES = 64 << 20
+WAITING_BYTES = 256 << 20  # unpacked, of files that are not decoded yet
 BASE_SECONDS = 20.0
 SECONDS_PER_MB = 2.0
+# A file that makes the decoder hang costs all of its time. The next one after it gets a quarter, down to this; after so
+# many in one call, the files that are still to be decoded one by one are refused unread.
+LEAST_SECONDS = 5.0
+MOST_HANGS = 12
+BASE_MEMORY = 1 << 30  # bytes that the decoder may take for a file, on top of what it has
+MEMORY_PER_BYTE = 32
 SHARED_MEMORY = "/dev/shm"
 MOST_DESCRIPTORS = 4096
 ROOM = 1 << 30  # for a worker on every core; a container often has 64 MB
@@ -46,9 +54,12 @@ def decode_files(blobs: Blobs, columns: Columns) -> Rows:
     A file with an error has no rows in the result: a part of a file is never given out.
     """
     errors: dict[int, Exception] = {}
+    doubts: dict[int, str] = {}
     counts: NDArray[np.int64] = np.zeros(len(blobs), np.int64)
     groups: dict[bytes, list[tuple[int, Container]]] = {}
     container: Container | None = None
+    decoded: list[Part] = []
+    waiting = 0
     for index, blob in enumerate(blobs):
         try:
             if isinstance(blob, Exception):
@@ -56,13 +67,24 @@ def decode_files(blobs: Blobs, columns: Columns) -> Rows:
             container = open_container(blob, container)
             counts[index] = container.rows
             groups.setdefault(container.schema, []).append((index, container))
-        except (IncompleteManifestError, StoreUnavailableError, OSError) as error:
+            waiting += len(container.body)
+            if container.doubt:
+                doubts[index] = container.doubt
+        except (IncompleteManifestError, BoundsError, StoreUnavailableError, OSError) as error:
             errors[index] = error
-    decoded: list[Part] = []
+        if waiting > WAITING_BYTES:
+            decoded += _decode_groups(groups, columns, errors)
+            groups, waiting = {}, 0
+    decoded += _decode_groups(groups, columns, errors)
+    return Rows(decoded, counts, errors, doubts)
+
+
+def _decode_groups(
+    groups: Mapping[bytes, list[tuple[int, Container]]], columns: Columns, errors: dict[int, Exception]
+) -> Iterator[Part]:
     for schema, members in groups.items():
         for chunk in _chunks(members):
-            decoded += _decode_chunk(schema, chunk, columns, errors)
-    return Rows(decoded, counts, errors)
+            yield from _decode_chunk(schema, chunk, columns, errors)
 
 
 def _chunks(members: list[tuple[int, Container]]) -> Iterable[list[tuple[int, Container]]]:
@@ -82,6 +104,11 @@ def _decode_chunk(
     schema: bytes, members: list[tuple[int, Container]], columns: Columns, errors: dict[int, Exception]
 ) -> list[Part]:
     """Decode together; where that fails, one by one, so that only the damaged file is refused."""
+    if len(members) == 1 and sum(isinstance(error, DecoderHungError) for error in errors.values()) >= MOST_HANGS:
+        errors[members[0][0]] = IncompleteManifestError(
+            f"was not read, because {MOST_HANGS} files beside it never ended"
+        )
+        return []
     try:
         table = _decoder().decode([container for _, container in members], _wanted(schema, columns))
         expected = sum(container.rows for _, container in members)
@@ -99,14 +126,14 @@ def _decode_chunk(
 def _wanted(schema: bytes, columns: Columns) -> Mapping[str, str]:
     try:
         return columns(field_names(schema))
-    except (ValueError, KeyError, TypeError, LakewardenError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, LakewardenError) as error:
         raise IncompleteManifestError(f"a schema that cannot be read ({error})") from error
 
 
 @lru_cache(maxsize=4096)
 def field_names(schema: bytes) -> tuple[str, ...]:
     """The dotted names of a record schema's fields, nested records included."""
-    return tuple(_names(json.loads(schema), ""))
+    return tuple(_names(read_schema(schema), ""))
 
 
 def _names(schema: Any, prefix: str) -> Iterable[str]:
@@ -117,6 +144,10 @@ def _names(schema: Any, prefix: str) -> Iterable[str]:
             for field in option["fields"]:
                 yield prefix + field["name"]
                 yield from _names(field["type"], f"{prefix}{field['name']}.")
+
+
+class DecoderHungError(IncompleteManifestError):
+    """The decoder had to be ended: it was still at it when its time was up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +206,16 @@ class Decoder:
             prefix=DECODER_PREFIX, dir=SHARED_MEMORY if _roomy(SHARED_MEMORY) else None
         )
         self._child: subprocess.Popen[str] | Forked | None = None
+        self._patience = 1.0
 
     def decode(self, containers: Sequence[Container], columns: Mapping[str, str]) -> pa.Table:
         """The rows of files of one schema. Raises IncompleteManifestError on damage or when time runs out."""
         with open(os.path.join(self._scratch.name, TO_DECODE), "wb") as file:
             file.writelines(merge(containers))
             size = file.tell()
-        seconds = BASE_SECONDS + SECONDS_PER_MB * size / (1 << 20)
-        answer = self._ask(columns, seconds)
+        full = BASE_SECONDS + SECONDS_PER_MB * size / (1 << 20)
+        seconds = min(full, max(LEAST_SECONDS, full * self._patience))
+        answer = self._ask(columns, seconds, BASE_MEMORY + MEMORY_PER_BYTE * size)
         if "trouble" in answer:
             raise StoreUnavailableError(f"{self._scratch.name} cannot hold what was decoded ({answer['trouble']})")
         if "error" in answer:
@@ -191,20 +224,24 @@ class Decoder:
         with pa.memory_map(os.path.join(self._scratch.name, DECODED)) as file:
             return pa.ipc.open_file(file).read_all()
 
-    def _ask(self, columns: Mapping[str, str], seconds: float) -> dict[str, Any]:
+    def _ask(self, columns: Mapping[str, str], seconds: float, memory: int) -> dict[str, Any]:
         """The child's answer. One that ended may have been killed for its memory, so the next one is asked once more."""
-        request = json.dumps({"columns": dict(columns), "seconds": seconds})
+        request = json.dumps({"columns": dict(columns), "seconds": seconds, "memory": memory})
         for _ in range(2):
             child = self._running()
             line = _answered(child, request, seconds)
             if line:
+                self._patience = 1.0
                 answer: dict[str, Any] = json.loads(line)
                 return answer
             self.close()
             self.start()  # the directory is the child's to remove, so it is never without one
             if line is None and not isinstance(child, Forked):
                 break
-        raise IncompleteManifestError(f"the decoder gave no answer in {seconds:.0f} s")
+        if line is None:
+            self._patience /= 4
+            raise DecoderHungError(f"the decoder gave no answer in {seconds:.0f} s")
+        raise IncompleteManifestError(f"the decoder ended twice at it, without an answer and within {memory >> 20} MB")
 
     def _running(self) -> subprocess.Popen[str] | Forked:
         if self._child is None or self._child.poll() is not None:
