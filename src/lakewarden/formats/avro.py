@@ -102,7 +102,12 @@ def rewrite_avro(data: bytes, uri: str, change: Callable[[list[Record]], None]) 
     """
     file = read_avro(data, uri, as_stored=True)
     records = list(file.records)
-    change(records)
+    try:
+        change(records)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise IncompleteManifestError(
+            f"{uri} lacks or garbles a field ({type(error).__name__}: {error}); it was not written anew"
+        ) from error
     meta, at = header(data)
     sync = data[at : at + SYNC_BYTES]
     codec = file.codec if file.codec in KEPT_CODECS else "deflate"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from lakewarden.foreign.json_text import integer
 from lakewarden.formats.avro import read_avro
 from lakewarden.formats.iceberg.catalog.connection import Connection
-from lakewarden.formats.iceberg.metadata.document import manifest_list, parse, snapshots_of, table_state
+from lakewarden.formats.iceberg.metadata.document import GARBLED, manifest_list, parse, snapshots_of, table_state
 from lakewarden.formats.iceberg.relocation.addresses import relocate_list, relocate_manifest
 from lakewarden.formats.iceberg.relocation.deletes import relocate_deletes
 from lakewarden.formats.iceberg.relocation.document import moved_document, origin_of, statistics_of
@@ -18,6 +19,7 @@ from lakewarden.model.errors import (
     LakewardenError,
     NotFoundError,
     RestoreError,
+    UnreadableMetadataError,
     UnsupportedTableError,
 )
 from lakewarden.model.table import parts_of
@@ -25,6 +27,7 @@ from lakewarden.model.tiers import AgedSnapshot, Move, MovedTable, Sizes
 from lakewarden.model.verdict import Kind
 
 DELETED = 2
+COLD_METADATA = "the cold table's metadata"
 
 
 class IcebergRelocator:
@@ -37,6 +40,7 @@ class IcebergRelocator:
     def aged(self, document: bytes, uri: str, snapshots: Sequence[int]) -> tuple[str, tuple[AgedSnapshot, ...]]:
         """The table's location and these snapshots of a metadata document. Raises LakewardenError."""
         parsed = parse(document, uri)
+        # What it cannot make sense of is refused here, so all that follows finds its fields.
         state = table_state(uri, uri, parsed)
         # A cold table says gc.enabled=false of itself, to keep others' hands off.
         if state.refusal is not None and state.refusal.code != GcDisabledError.code:
@@ -70,23 +74,35 @@ class IcebergRelocator:
     def document(self, sources: Sequence[bytes], previous: bytes | None, table: MovedTable) -> bytes:
         """The metadata at the new place: snapshots of `sources` (newest last), added to those of `previous`."""
         read = [parse(source, "archived metadata") for source in sources]
-        before = None if previous is None else parse(previous, "the cold table's metadata")
-        return json.dumps(moved_document(read, before, table)).encode()
+        before = None if previous is None else parse(previous, COLD_METADATA)
+        try:
+            return json.dumps(moved_document(read, before, table)).encode()
+        except GARBLED as error:
+            reason = (
+                f"archived metadata lacks or garbles a field ({type(error).__name__}: {error}); nothing was written"
+            )
+            raise UnreadableMetadataError(reason) from error
 
     def described(self, document: bytes) -> tuple[Mapping[str, str], frozenset[int]]:
         """What a cold table's metadata says of its origin, and which snapshots it has. Raises LakewardenError."""
-        parsed = parse(document, "the cold table's metadata")
-        return origin_of(parsed), frozenset(int(snapshot["snapshot-id"]) for snapshot in snapshots_of(parsed))
+        parsed = parse(document, COLD_METADATA)
+        try:
+            return origin_of(parsed), frozenset(integer(snapshot["snapshot-id"]) for snapshot in snapshots_of(parsed))
+        except GARBLED as error:
+            raise UnreadableMetadataError(f"{COLD_METADATA} lacks or garbles a field ({error})") from error
 
     def files_of(self, data: bytes, uri: str) -> list[tuple[str, str]]:
         """What one manifest list or manifest names: address and kind of each manifest, or of each live file."""
         found: list[tuple[str, str]] = []
-        for record in read_avro(data, uri, as_stored=True).records:
-            if "manifest_path" in record:
-                found.append((record["manifest_path"], Kind.MANIFEST))
-            elif record["status"] != DELETED:
-                file = record["data_file"]
-                found.append((file["file_path"], Kind.DELETE if file.get("content") else Kind.DATA))
+        try:
+            for record in read_avro(data, uri, as_stored=True).records:
+                if "manifest_path" in record:
+                    found.append((str(record["manifest_path"]), Kind.MANIFEST))
+                elif record["status"] != DELETED:
+                    file = record["data_file"]
+                    found.append((str(file["file_path"]), Kind.DELETE if file.get("content") else Kind.DATA))
+        except GARBLED as error:
+            raise IncompleteManifestError(f"{uri} lacks or garbles a field ({error}); nothing was touched") from error
         return found
 
     def new_location(self, identifier: str) -> str:
