@@ -85,7 +85,7 @@ def test_snapshots_of_version_1_have_no_number_that_could_hide_a_dropped_one() -
 
 
 def test_a_dropped_snapshot_of_version_1_is_missed_by_its_child() -> None:
-    earlier = document(1, version=1)
+    earlier = document(1, version=1, current_snapshot_id=100, refs={})
     earlier["snapshots"] = [snapshot(100, **{"sequence-number": 0})]
     current = document(1)
     current["snapshots"][0]["parent-snapshot-id"] = 100

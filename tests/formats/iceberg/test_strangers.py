@@ -122,11 +122,25 @@ def test_a_file_that_went_meanwhile_is_no_finding_and_one_that_cannot_be_read_is
     assert told["standing"] == "unreadable"
 
 
-def test_garbage_with_our_uuid_is_kept_and_stops_nobody() -> None:
-    garbled = {"table-uuid": UUID, "last-updated-ms": 9_000, "snapshots": [{"manifest-list": "x"}]}
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"snapshots": [{"manifest-list": "x"}]},
+        {"snapshots": 5},
+        {"format_version": 4},
+        {"format_version": None},
+        {"metadata_log": "none"},
+        {"last_sequence_number": 10**30},
+        {"snapshots": [snapshot(77, **{"snapshot-id": "77"})]},
+    ],
+)
+def test_metadata_with_our_uuid_that_makes_no_sense_may_need_anything(changes: dict[str, Any]) -> None:
+    """A newer version of the format, for all we know: its root is left alone."""
+    garbled = document(5, 6, 7, last_updated_ms=9_000, **changes)
     told = recogniser()(FILE, "lake.t", OneFile(json.dumps(garbled).encode()))
     assert told is not None
-    assert told["standing"] == "nameless"
+    assert told["standing"] == "unreadable"
+    assert told["why"]
 
 
 def test_of_old_versions_the_newest_was_current_at_the_cutoff_if_the_log_does_not_reach_back() -> None:

@@ -24,6 +24,8 @@ from lakewarden.model.verdict import Kind
 
 NEWEST_FORMAT = 3
 GC_ENABLED = "gc.enabled"
+LISTS = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
+OBJECTS = ("properties", "refs")
 # What a field of a wrong kind makes the readers below raise; the table is refused for it.
 GARBLED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
@@ -94,6 +96,7 @@ def table_state(identifier: str, uri: str, document: Mapping[str, Any]) -> Table
     state = _described(unread(identifier, uri), document)
     try:
         check_places(uri, document)
+        check_kinds(document)
         state = replace(state, format_version=integer(document.get("format-version") or 0))
         check_readable(state, document)
         filled = _filled(state, document)
@@ -142,6 +145,14 @@ def check_places(uri: str, document: Mapping[str, Any]) -> None:
     for name, place in places.items():
         if not isinstance(place, str) or not is_address(place):
             raise UnreadableMetadataError(f"{uri} has {name} {place!r}, which is no address; nothing was touched")
+
+
+def check_kinds(document: Mapping[str, Any]) -> None:
+    """Raise where a list or an object is something else: a number in place of the snapshots is not "no snapshots"."""
+    for names, kind in ((LISTS, list), (OBJECTS, Mapping)):
+        for name in names:
+            if document.get(name) is not None and not isinstance(document[name], kind):
+                raise TypeError(f"{name} is {type(document[name]).__name__}")
 
 
 def table_directory(metadata_uri: str) -> str:

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.foreign.json_text import integer
-from lakewarden.formats.iceberg.metadata.document import manifest_list, parse, snapshots_of
+from lakewarden.formats.iceberg.metadata.contradictions import check_consistent
+from lakewarden.formats.iceberg.metadata.document import check_kinds, manifest_list, parse, snapshots_of
 from lakewarden.model.table import LoggedMetadata, ManifestList, ReachedFile, TableState
 from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Kind
@@ -82,7 +83,10 @@ def _last_number(document: Mapping[str, Any]) -> int:
 
 def _read(entry: LoggedMetadata, read: Read) -> dict[str, Any] | None:
     try:
-        return parse(read(entry.uri), entry.uri)
+        document = parse(read(entry.uri), entry.uri)
+        check_kinds(document)
+        check_consistent(entry.uri, document)
+        return document
     except FileNotFoundError:
         # Trimmed by the table's own settings: nobody can roll back to what is gone.
         return None

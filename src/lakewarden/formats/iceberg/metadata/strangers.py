@@ -15,7 +15,14 @@ from typing import Protocol
 
 from lakewarden.foreign.json_text import instant_ms, integer
 from lakewarden.foreign.unpack import GZIP_MAGIC
-from lakewarden.formats.iceberg.metadata.document import GARBLED, manifest_list, parse, snapshots_of
+from lakewarden.formats.iceberg.metadata.document import (
+    GARBLED,
+    NEWEST_FORMAT,
+    check_kinds,
+    manifest_list,
+    parse,
+    snapshots_of,
+)
 from lakewarden.model.errors import BoundsError, LakewardenError, UnreadableMetadataError
 from lakewarden.model.table import ManifestList, TableState
 from lakewarden.model.uri import canonical
@@ -34,7 +41,7 @@ class Standing(StrEnum):
     FORK = "fork"  # continues such a rival: only another catalog does that
     FOREIGN = "foreign"  # another table's
     NAMELESS = "nameless"  # no metadata at all: it names no table
-    UNREADABLE = "unreadable"  # the store does not give it out, so it may be anybody's
+    UNREADABLE = "unreadable"  # the store does not give it out, or it is ours and makes no sense: it may need anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +97,9 @@ class Recogniser:
             return None
         except (LakewardenError, OSError) as error:
             return _finding(Stranger(Standing.UNREADABLE, "")) | {"why": str(error)}
-        except GARBLED:
-            # Not metadata as anybody writes it. It names nothing that could be read, and is itself kept.
-            found = Stranger(Standing.NAMELESS, "")
+        except GARBLED as error:
+            # It says that it is a table of ours, in fields that make no sense here: a newer writer's, for all we know.
+            return _finding(Stranger(Standing.UNREADABLE, "")) | {"why": f"{type(error).__name__}: {error}"}
         ours = self.fleet.get(found.uuid)
         if found.standing is Standing.ANCESTOR and ours and found.updated_ms < ours.recent_ms < ours.oldest_ms:
             return _finding(found) | {"rank": found.updated_ms}
@@ -160,6 +167,9 @@ def recognise(uri: str, fleet: Mapping[str, Known], stores: FileReads, whole: bo
         return Stranger(Standing.FOREIGN if name else Standing.NAMELESS, name)
     if uri in ours.metadata:
         return _logged(ours)
+    check_kinds(document)
+    if not 1 <= integer(document.get("format-version")) <= NEWEST_FORMAT:
+        raise ValueError(f"format version {document['format-version']}")
     updated_ms = instant_ms(document.get("last-updated-ms") or 0)
     unknown = [
         s
