@@ -91,6 +91,13 @@ class Catalog(Protocol):
         """Every table and where its metadata is now, read fresh. Raises CatalogUnavailableError."""
         ...
 
+    def pointer(self, identifier: str) -> Pointer | None:
+        """One table, asked for alone: a run that asks for all before each of them would ask more with every table.
+
+        None if its catalog holds no table of that name. Raises CatalogUnavailableError.
+        """
+        ...
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer. What cannot be understood comes back refused, never raised."""
         ...

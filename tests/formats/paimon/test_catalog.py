@@ -340,6 +340,9 @@ class TestMetastores:
         assert names(found) == ["p.db.t"]
         state = load(found, "p.db.t")
         assert (state.refusal, state.current_snapshot_id) == (None, 1)
+        assert [found.pointer("p.db.t")] == found.pointers()
+        assert found.pointer("p.db.nothing") is None
+        assert found.pointer("p.nowhere.t") is None
 
     def test_a_table_whose_directory_is_gone_fails_the_catalog(self, tmp_path: Path) -> None:
         properties = self.jdbc(tmp_path)
@@ -379,3 +382,13 @@ def test_on_an_object_store(lake: Lake, seaweed: Seaweed) -> None:
     assert (state.refusal, state.location) == (None, f"{root}wh/db.db/a/")
     with pytest.raises(CatalogUnavailableError):
         catalog(f"{root}nothing", stores).pointers()
+
+
+def test_one_table_asked_for_alone_is_the_one_among_all(lake: Lake) -> None:
+    lake.create("a").write("2024-01-01")
+    lake.create("a", database="other")
+    found = catalog(lake.path)
+    for pointer in found.pointers():
+        assert found.pointer(pointer.identifier) == pointer
+    for unknown in ("p.db.b", "p.nowhere.a"):
+        assert found.pointer(unknown) is None

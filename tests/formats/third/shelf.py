@@ -44,6 +44,9 @@ class ShelfFormat:
         states = {table: current(self._files, f"{self._directory}{table}/") for table in found}
         return [Pointer(f"{self.name}.{NAMESPACE}.{table}", state) for table, state in states.items() if state]
 
+    def pointer(self, identifier: str) -> Pointer | None:
+        return next((found for found in self.pointers() if found.identifier == identifier), None)
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         location = pointer.metadata_location.rpartition("/")[0] + "/"
         found = TableState(

@@ -20,6 +20,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewarden.cli.signals import Stopped
+from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog
 from lakewarden.jobs.snapshot_expiry import run as expiring
 from lakewarden.jobs.tier_handoff import run as handing
 from lakewarden.ledger.lease import Lease
@@ -347,3 +348,20 @@ def test_a_refusal_closes_the_run_and_uses_the_plan_up(lake: Lake, monkeypatch: 
     with pytest.raises(PlanUsedError):
         lake.apply(job)
     assert lake.site.warden.audit_verify()["ok"]
+
+
+@pytest.mark.parametrize("job", ["partition-expiry", "manifest-rewrite"])
+def test_a_run_does_not_list_its_catalogs_for_each_of_its_tables(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """A fleet of thousands would be listed thousands of times: what is asked of each table is asked of it alone."""
+    lake.set_back(job)
+    pointers, asked = IcebergCatalog.pointers, list[str]()
+
+    def counted(self: IcebergCatalog) -> object:
+        asked.append(self.name)
+        return pointers(self)
+
+    monkeypatch.setattr(IcebergCatalog, "pointers", counted)
+    assert lake.apply(job).status == "done"
+    assert asked == ["lake"]

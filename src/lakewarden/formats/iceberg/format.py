@@ -40,6 +40,10 @@ class IcebergFormat:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
         return self._catalog.pointers()
 
+    def pointer(self, identifier: str) -> Pointer | None:
+        """One table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
+        return self._catalog.pointer(identifier)
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""
         return self._catalog.load(pointer, cutoff)

@@ -37,6 +37,10 @@ class PaimonFormat:
         """Every table and the fingerprint of its metadata files; no file is opened. Raises CatalogUnavailableError."""
         return self._catalog.pointers()
 
+    def pointer(self, identifier: str) -> Pointer | None:
+        """One table and the fingerprint of its metadata files. Raises CatalogUnavailableError."""
+        return self._catalog.pointer(identifier)
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, or as it is now if it has moved on; refused where it cannot be understood."""
         return self._catalog.load(pointer)

@@ -18,7 +18,7 @@ from lakewarden.steps.apply.guard import all_held
 from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
-from lakewarden.steps.observe.fleet import load_states, pointers_of
+from lakewarden.steps.observe.fleet import load_states, pointer_of
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.spark.session import SparkSession
@@ -63,7 +63,7 @@ class Run(TableRun):
         name = table.identifier
         with ExitStack() as stack:
             leases = [stack.enter_context(self.root_lease(prefix)) for prefix in self.roots_of(name)]
-            found = pointers_of(self.deployment.formats.values()).get(name)
+            found = pointer_of(self.deployment, name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
             state = load_states([found], self.plan.cutoff)[0]

@@ -22,7 +22,7 @@ from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.deployment import required
-from lakewarden.steps.observe.fleet import load_states, pointers_of
+from lakewarden.steps.observe.fleet import load_states, pointer_of
 
 DROPPED = "dropped"
 
@@ -65,7 +65,7 @@ class Run(TableRun):
         with ExitStack() as stack:
             for prefix in self.roots_of(name):
                 stack.enter_context(self.root_lease(prefix))
-            found = pointers_of(self.deployment.formats.values()).get(name)
+            found = pointer_of(self.deployment, name)
             if found is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
             state = load_states([found], self.plan.cutoff)[0]

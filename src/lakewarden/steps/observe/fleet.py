@@ -53,15 +53,24 @@ def pointers_of(catalogs: Iterable[Catalog]) -> dict[str, tuple[Catalog, Pointer
     """Where every table's metadata is now, read fresh; a catalog that stays silent stops everything."""
     found: dict[str, tuple[Catalog, Pointer]] = {}
     for catalog in catalogs:
-        for attempt in Retrying(
-            retry=retry_if_exception_type(CatalogUnavailableError),
-            stop=stop_after_attempt(TRIES),
-            wait=wait_random_exponential(0.2, 2),
-            reraise=True,
-        ):
-            with attempt:
-                found |= {pointer.identifier: (catalog, pointer) for pointer in catalog.pointers()}
+        found |= {pointer.identifier: (catalog, pointer) for pointer in _patiently()(catalog.pointers)}
     return found
+
+
+def pointer_of(deployment: Deployment, identifier: str) -> tuple[Catalog, Pointer] | None:
+    """Where one table's metadata is now, read fresh; None if it is not there."""
+    catalog = deployment.format_of(identifier)
+    found = _patiently()(catalog.pointer, identifier)
+    return (catalog, found) if found is not None else None
+
+
+def _patiently() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(CatalogUnavailableError),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_random_exponential(0.2, 2),
+        reraise=True,
+    )
 
 
 def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:

@@ -217,3 +217,18 @@ def test_a_catalog_that_cannot_be_written_is_still_read(tmp_path: Path, properti
     (tmp_path / "catalog.db").chmod(0o444)
     assert len(opened(properties).pointers()) == 2
     assert os.stat(tmp_path / "catalog.db").st_mode & 0o777 == 0o444
+
+
+def test_one_table_asked_for_alone_is_the_one_among_all(properties: dict[str, str]) -> None:
+    found = opened(properties)
+    for name, pointer in pointers(found).items():
+        assert found.pointer(name) == pointer
+    for unknown in ("lake.sales.nothing", "lake.nowhere.orders", "lake.orders", "lake.`sales.orders`"):
+        assert found.pointer(unknown) is None
+
+
+def test_a_catalog_that_is_gone_is_not_a_table_that_is_gone(tmp_path: Path, properties: dict[str, str]) -> None:
+    found = opened(properties)
+    (tmp_path / "catalog.db").unlink()
+    with pytest.raises(CatalogUnavailableError):
+        found.pointer("lake.sales.orders")

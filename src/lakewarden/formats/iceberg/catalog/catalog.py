@@ -7,6 +7,7 @@ partial view and a library with the fields it knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.catalog.listing import Found, Name, tables_of
-from lakewarden.formats.iceberg.catalog.rows import table_rows
+from lakewarden.formats.iceberg.catalog.rows import Row, table_row, table_rows
 from lakewarden.formats.iceberg.metadata.document import GARBLED, PATH_PROPERTIES, table_state, unread
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.metadata.recent import recent_states
@@ -27,7 +28,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
 )
 from lakewarden.model.format import Vend
-from lakewarden.model.table import Pointer, TableState, identifier_of
+from lakewarden.model.table import Pointer, TableState, identifier_of, name_within, parts_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -51,19 +52,37 @@ class IcebergCatalog:
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
-        try:
+        with self._answering():
             catalog = self._connection.catalog()
             rows = self._rows(catalog)
             found = dict(self._answers(catalog) if rows is None else rows)
+        return sorted(
+            (Pointer(identifier_of(self.name, n), at) for n, at in found.items()), key=attrgetter("identifier")
+        )
+
+    def pointer(self, identifier: str) -> Pointer | None:
+        """One table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        with self._answering():
+            catalog = self._connection.catalog()
+            if isinstance(catalog, SqlCatalog):
+                found: Row | Found | None = table_row(catalog, name_within(identifier))
+            else:
+                found = self._table(catalog, parts_of(identifier)[1:])
+        return Pointer(identifier, found.location) if found is not None else None
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """What goes wrong with the catalog, in the user's words."""
+        try:
+            yield
         except LakewardenError:
             raise
         except Exception as error:
             raise CatalogUnavailableError(
                 f"catalog {self.name} could not be read ({type(error).__name__}: {error}); nothing was planned or changed"
             ) from error
-        return sorted(
-            (Pointer(identifier_of(self.name, n), at) for n, at in found.items()), key=attrgetter("identifier")
-        )
 
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from lakewarden.formats.paimon.catalog.metastore import metastore_tables
+from lakewarden.formats.paimon.catalog.metastore import metastore_table, metastore_tables
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import BranchFiles, fingerprint, list_metadata, signs_of_commits
 from lakewarden.formats.paimon.metadata.state import table_state, table_uuid, unread
@@ -22,7 +22,7 @@ from lakewarden.model.errors import (
     UnsupportedTableError,
 )
 from lakewarden.model.ports import Directory, Files
-from lakewarden.model.table import Pointer, TableState, identifier_of
+from lakewarden.model.table import Pointer, TableState, identifier_of, parts_of
 from lakewarden.model.uri import FileUri
 
 THREADS = 16
@@ -50,6 +50,15 @@ class PaimonCatalog:
         with ThreadPoolExecutor(THREADS) as pool:
             found = pool.map(lambda place: self._pointer(*place, known=not filesystem), sorted(places))
             return [*(pointer for pointer in found if pointer is not None), *odd]
+
+    def pointer(self, identifier: str) -> Pointer | None:
+        """One table and the fingerprint of its metadata files. Raises CatalogUnavailableError."""
+        if self._metastore != "filesystem":
+            location = metastore_table(identifier, self._properties)
+            return self._pointer(identifier, location, known=True) if location is not None else None
+        _, database, table = parts_of(identifier)
+        location = f"{self._warehouse()}{database}{DATABASE_SUFFIX}/{table}/"
+        return self._pointer(identifier, location, known=False) if self._exists(location) else None
 
     def load(self, pointer: Pointer) -> TableState:
         """The table at that pointer, or as it is now if it has moved on; refused where it cannot be understood."""

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from lakewarden.model.errors import CatalogUnavailableError
-from lakewarden.model.table import identifier_of
+from lakewarden.model.table import identifier_of, parts_of
 from lakewarden.model.uri import FileUri
 
 
 def metastore_tables(name: str, properties: Mapping[str, str]) -> list[tuple[str, str]]:
     """Every table as (identifier, location ending in a slash). Raises CatalogUnavailableError for any failure."""
+    with _opened(name, properties) as catalog:
+        return [
+            (identifier_of(name, (database, table)), _location(catalog, database, table))
+            for database in catalog.list_databases()
+            for table in catalog.list_tables(database)
+        ]
+
+
+def metastore_table(identifier: str, properties: Mapping[str, str]) -> str | None:
+    """Where one table lies, ending in a slash; None if there is none. Raises CatalogUnavailableError for any failure."""
+    name, database, table = parts_of(identifier)
+    with _opened(name, properties) as catalog:
+        gone: Any = import_module("pypaimon.catalog.catalog_exception")
+        try:
+            return _location(catalog, database, table)
+        except (gone.DatabaseNotExistException, gone.TableNotExistException):
+            return None
+
+
+@contextmanager
+def _opened(name: str, properties: Mapping[str, str]) -> Iterator[Any]:
     try:
         # pypaimon takes more than a second to import, and commands that need no catalog must not wait for it.
         catalog: Any = import_module("pypaimon").CatalogFactory.create(dict(properties))
         try:
-            return [(identifier_of(name, table), location) for table, location in _tables(catalog)]
+            yield catalog
         finally:
             getattr(catalog, "close", lambda: None)()
     except Exception as error:
@@ -26,11 +48,8 @@ def metastore_tables(name: str, properties: Mapping[str, str]) -> list[tuple[str
         ) from error
 
 
-def _tables(catalog: Any) -> Iterator[tuple[tuple[str, str], str]]:
+def _location(catalog: Any, database: str, table: str) -> str:
     name: Any = import_module("pypaimon.common.identifier").Identifier
-    for database in catalog.list_databases():
-        for table in catalog.list_tables(database):
-            found = catalog.get_table(name.create(database, table))
-            # A table of another kind has no directory of its own to read. Its location still marks what is not ours.
-            location = getattr(found, "table_path", None) or found.location()
-            yield (database, table), FileUri.parse(str(location)).as_prefix()
+    found = catalog.get_table(name.create(database, table))
+    # A table of another kind has no directory of its own to read. Its location still marks what is not ours.
+    return FileUri.parse(str(getattr(found, "table_path", None) or found.location())).as_prefix()
