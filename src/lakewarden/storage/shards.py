@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Shard
 from lakewarden.model.uri import FileUri
 from lakewarden.storage.store import Store, bad_name, unsafe_key
@@ -16,18 +17,24 @@ _PAD = "~"  # sorts after the slash: `name~` lies behind everything in `name/`
 
 
 def discover_shards(stores: Stores, root_id: int, prefix: str, target: int) -> list[Shard]:
-    """About `target` shards that cover the root exactly once; `target=1` asks the store nothing."""
+    """About `target` shards that cover the root exactly once; `target=1` asks the store nothing.
+
+    A root that cannot be looked into is one shard: its listing says why, and refuses this root alone.
+    """
     place = FileUri.parse(FileUri.parse(prefix).as_prefix())
     whole = Shard(root_id, str(place))
     if target <= 1 or place.bucket.endswith(_ONE_ZONE):  # one-zone buckets list in no order: no ranges
         return [whole]
-    store = stores.at(whole.prefix)
-    if place.scheme == "file":
-        return _ranges(whole, _thin(_directories(store, place.key, target), target - 1))
-    return [
-        Shard(root_id, f"{place.store}/{part.prefix}", part.direct, part.after, part.until)
-        for part in _parts(store, place.key, target)
-    ]
+    try:
+        store = stores.at(whole.prefix)
+        if place.scheme == "file":
+            return _ranges(whole, _thin(_directories(store, place.key, target), target - 1))
+        return [
+            Shard(root_id, f"{place.store}/{part.prefix}", part.direct, part.after, part.until)
+            for part in _parts(store, place.key, target)
+        ]
+    except StoreUnavailableError:
+        return [whole]
 
 
 def _directories(store: Store, base: str, target: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.buckets import Bucket
+from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lakes import ORPHAN_NAMES, Lake, write_table
 from tests.support.worlds import World, write_config
 
@@ -31,11 +32,21 @@ class S3World(World):
 
 
 @pytest.fixture
+def proxy(bucket: Bucket) -> Iterator[FaultProxy]:
+    """Between a world and the server, if the world is told its endpoint."""
+    with fault_proxy(bucket.server.endpoint) as found:
+        yield found
+
+
+@pytest.fixture
 def s3_world(bucket: Bucket, tmp_path: Path) -> Iterator[Callable[..., S3World]]:
     made: list[S3World] = []
 
-    def make(schemes: tuple[str, ...] = ("s3",), state_in_bucket: bool = True, **policy: Any) -> S3World:
-        world = _world(bucket, tmp_path / f"world{len(made)}", schemes, state_in_bucket, **policy)
+    def make(
+        schemes: tuple[str, ...] = ("s3",), state_in_bucket: bool = True, endpoint: str = "", **policy: Any
+    ) -> S3World:
+        base = tmp_path / f"world{len(made)}"
+        world = _world(bucket, base, schemes, state_in_bucket, endpoint or bucket.server.endpoint, **policy)
         made.append(world)
         return world
 
@@ -44,12 +55,14 @@ def s3_world(bucket: Bucket, tmp_path: Path) -> Iterator[Callable[..., S3World]]
         world.close()
 
 
-def _world(bucket: Bucket, base: Path, schemes: tuple[str, ...], state_in_bucket: bool, **policy: Any) -> S3World:
+def _world(
+    bucket: Bucket, base: Path, schemes: tuple[str, ...], state_in_bucket: bool, endpoint: str, **policy: Any
+) -> S3World:
     base.mkdir()
     server = bucket.server
     properties = {
         "type": "sql", "uri": f"sqlite:///{base}/catalog.db", "warehouse": f"s3://{bucket.name}/wh",
-        "s3.endpoint": server.endpoint, "s3.access-key-id": server.access_key,
+        "s3.endpoint": endpoint, "s3.access-key-id": server.access_key,
         "s3.secret-access-key": server.secret_key, "s3.region": "us-east-1",
     }  # fmt: skip
     lake = Lake("lake", properties, tuple(f"sales.t{number}" for number in range(len(schemes))), base)
