@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Shard
 from lakewarden.storage.listing import list_shard
 from lakewarden.storage.stores import Stores
-from tests.support.storage import Seaweed
+from tests.support.fault_proxy import Answer, edited, fault_proxy, method
+from tests.support.storage import SHARED, Seaweed
 
 
 def flags(stores: Stores, root: str) -> dict[str, str | None]:
@@ -113,3 +117,25 @@ def test_a_large_tree_is_fast(tmp_path: Path) -> None:
     start = time.perf_counter()
     assert sum(b.num_rows for b in list_shard(Stores(), Shard(0, f"file://{tmp_path}/"))) == 10_000
     assert time.perf_counter() - start < 1.0
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_listing_that_ends_too_early_is_an_error(seaweed: Seaweed, direct: bool) -> None:
+    """A page says that there is more, and not where: the client takes it for the last one."""
+
+    def without_a_token(answer: Answer) -> Answer:
+        body = re.sub(rb"<NextContinuationToken>.*?</NextContinuationToken>", b"", answer.body)
+        return Answer(answer.status, answer.headers, body)
+
+    with fault_proxy(seaweed.endpoint) as proxy:
+        stores = Stores({f"s3://{SHARED}": {**seaweed.options(), "endpoint": proxy.endpoint}})
+        _, root = seaweed.fresh()
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda number: stores.put(f"{root}{number:04d}", b"x"), range(1000)))
+        store, key = stores.at(root), root.split("/", 3)[3]
+        assert sum(batch.num_rows for batch in store.list(key, direct=direct)) == 1000
+        stores.put(f"{root}one-more", b"x")
+        assert sum(batch.num_rows for batch in store.list(key, direct=direct)) == 1001
+        proxy.on(method("GET", query="list-type"), edited(without_a_token), times=None)
+        with pytest.raises(StoreUnavailableError, match="not whole"):
+            list(store.list(key, direct=direct))

@@ -28,6 +28,7 @@ from lakewarden.storage.store import (
 
 CONCURRENCY = 16
 LIST_CHUNK = 10_000
+_FULL_PAGE = 1000  # names that S3 tells in one answer, at most
 _ONE_COPY_LIMIT = 5 << 30
 _CREATE_TRIES = 3
 _PART = 16 << 20
@@ -239,14 +240,40 @@ class ObjectStore:
     def _pages(self, prefix: str, after: str | None, direct: bool, page: int) -> Iterator[pa.RecordBatch]:
         if direct:
             answer = obstore.list_with_delimiter(self.client, prefix or None, return_arrow=True)
-            yield from pa.table(answer["objects"]).combine_chunks().to_batches()
+            objects = pa.table(answer["objects"]).combine_chunks()
+            names = objects["path"].to_pylist() + [f"{path}/" for path in answer["common_prefixes"]]
+            self._check_ended(prefix, len(names), max(names, default=""))
+            yield from objects.to_batches()
             return
         # The offset is a hint that saves pages: obstore may normalise it, so the rows are filtered as well.
         # One that names the directory itself makes some servers skip all of it, so such a hint is not given.
         inside = after is not None and len(after) > len(prefix) + 1 and after.startswith(f"{prefix}/")
         offset = after if inside and unsafe_key(after or "") is None else None
+        count, last = 0, ""
         for found in obstore.list(self.client, prefix or None, offset=offset, chunk_size=page, return_arrow=True):
-            yield pa.record_batch(found)
+            batch = pa.record_batch(found)
+            count += batch.num_rows
+            last = str(batch["path"][-1].as_py()) if batch.num_rows else last
+            yield batch
+        self._check_ended(prefix, count, last)
+
+    def _check_ended(self, prefix: str, count: int, last: str) -> None:
+        """Raise StoreUnavailableError if a listing that ends with a full page is not at its end.
+
+        obstore stops, without a word, at a page that says that there is more and not where.
+        """
+        if self.s3 is None or not count or count % _FULL_PAGE:
+            return
+        # Everything in a directory lies before its name with the last character there is.
+        after = f"{last}\U0010ffff" if last.endswith("/") else last
+        directory = f"{prefix}/" if prefix else ""
+        more = self.s3.first_after(directory, after)
+        if more == f"{last}/":  # the marker that was listed without its slash
+            more = self.s3.first_after(directory, more)
+        if more is not None:
+            raise StoreUnavailableError(
+                f"the listing of {self._address(prefix)} ended after {count} names, before {more}: it is not whole"
+            )
 
     def _rows(self, found: pa.RecordBatch, prefix: str, after: str | None, until: str | None) -> pa.RecordBatch:
         # A directory marker of the listed directory itself comes back as the directory's name.
