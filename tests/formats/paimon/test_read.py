@@ -9,10 +9,12 @@ import pytest
 from pypaimon.consumer.consumer import Consumer
 
 from lakewarden.formats.paimon.metadata.read import TRIES, read_table
+from lakewarden.formats.paimon.metadata.state import table_state
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.model.errors import StoreUnavailableError, UnreadableMetadataError, UnsettledTableError
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon.tables import Lake, LakeTable, Meddled, upload
+from tests.support.lakes import local_path
 from tests.support.storage import Seaweed
 
 STORES = Stores()
@@ -326,3 +328,20 @@ def test_the_same_on_an_object_store(table: LakeTable, seaweed: Seaweed) -> None
     ]
     stores.put(f"{root}t/consumer/consumer-c", b'{"nextSnapshot": 1}')
     assert read_table(f"{root}t/", stores).fingerprint != there.fingerprint
+
+
+def test_a_directory_where_a_snapshot_belongs_and_a_snapshot_that_only_the_hint_knows_refuse_the_table(
+    table: LakeTable,
+) -> None:
+    """The newest snapshot is lost, and the one before it does not name what only the newest needs."""
+    newest = local_path(f"{table.location}snapshot/snapshot-3")
+    kept = newest.rename(newest.with_name("elsewhere"))
+    found = table_state("p.db.t", read(table), "u")
+    assert found.refusal is not None
+    assert "LATEST names snapshot 3, and the newest that is there is 2" in found.refusal.message
+    newest.mkdir()
+    with pytest.raises(StoreUnavailableError, match="is a directory, where a file of the table belongs"):
+        read(table)
+    newest.rmdir()
+    kept.rename(newest)
+    assert table_state("p.db.t", read(table), "u").refusal is None

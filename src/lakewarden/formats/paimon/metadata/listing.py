@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lakewarden.formats.paimon.metadata.table import MAIN
+from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Files, Stat
 
 # A number as the format writes it. `snapshot-007` or `snapshot-abc` is nobody's snapshot: never read, never a candidate.
@@ -23,6 +24,7 @@ METADATA_NAMES = {
     "tag": re.compile("tag-(.+)"),
     "consumer": re.compile("consumer-(.+)"),
 }
+NUMBERED = ("schema", "snapshot", "changelog")
 HINTS = frozenset({"EARLIEST", "LATEST"})
 BRANCH_PREFIX = "branch-"
 # Also lists (`manifest-list-…`) and index manifests, by the uuid in each.
@@ -92,7 +94,11 @@ def _branch(name: str, directory: str, files: Files) -> BranchFiles:
     found: dict[str, tuple[MetadataFile, ...]] = {}
     hints: list[MetadataFile] = []
     for kind, pattern in METADATA_NAMES.items():
-        entries = files.entries(f"{directory}{kind}/").files
+        found_there = files.entries(f"{directory}{kind}/")
+        numbered = found_there.directories if kind in NUMBERED else ()
+        if odd := next((one for one in numbered if pattern.fullmatch(one)), None):
+            raise StoreUnavailableError(f"{directory}{kind}/{odd} is a directory, where a file of the table belongs")
+        entries = found_there.files
         matched = [(match[1], file) for file in entries if (match := pattern.fullmatch(file.key))]
         found[kind] = tuple(MetadataFile(f"{directory}{kind}/{file.key}", key, _version(file)) for key, file in matched)
         hints += [

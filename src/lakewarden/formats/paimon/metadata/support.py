@@ -55,6 +55,13 @@ def check_supported(identifier: str, table: PaimonTable) -> None:
 
 def _check_snapshots(branch: Branch, written: str | None) -> None:
     """The format never removes the last snapshot: without it, all files of the branch would look like orphans."""
+    if branch.snapshots and (hint := branch.latest_hint or 0) > (newest := branch.snapshots[-1].id):
+        # A commit writes its snapshot before the hint, and a rollback the hint before it removes a snapshot.
+        raise UnreadableMetadataError(
+            f"{branch.directory}snapshot/LATEST names snapshot {hint}, and the newest that is there is {newest}; nothing "
+            "was touched",
+            hint=f"Bring snapshot {hint} back. If the table was rolled back by hand, correct LATEST.",
+        )
     sign = None if branch.snapshots else next(_signs_of_snapshots(branch, written), None)
     if sign is not None:
         raise UnreadableMetadataError(
