@@ -9,37 +9,39 @@ from datetime import UTC, timedelta, timezone
 import pytest
 
 from lakewarden.ledger.database import Ledger
-from lakewarden.ledger.pending import PendingFile
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.model.errors import StateError
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.model.known_table import KnownTable
 from lakewarden.model.ports import Heartbeat
 from lakewarden.model.table import TableState
-from tests.ledger.samples import ACTOR, NOON, started
+from tests.ledger.samples import ACTOR, NOON, files, outcomes, started
+from tests.support.ledger import PendingFile, release
 
 HOUR = timedelta(hours=1)
+
+
+def reach(ledger: Ledger, batch: int, reached: CleanupProgress) -> None:
+    """A batch is over, and with it the run has come so far."""
+    some = files(1, batch)
+    ledger.journal.intent("run-1", batch, some)
+    ledger.journal.outcomes("run-1", batch, outcomes(some), reached)
 
 
 def test_progress_is_overwritten(ledger: Ledger) -> None:
     started(ledger)
     assert ledger.progress.get("run-1") is None
     first = CleanupProgress("run-1", NOON, "prod.orders", 5000, 1000, 990, 10, NOON + HOUR)
-    ledger.progress.checkpoint("run-1", first)
+    reach(ledger, 0, first)
     second = replace(first, processed=2000, deleted=1985, failed=15, last_checkpoint_at=NOON + 2 * HOUR)
-    ledger.progress.checkpoint("run-1", second)
+    reach(ledger, 1, second)
     assert ledger.progress.get("run-1") == second
-
-
-def test_progress_of_an_unknown_run_is_an_error(ledger: Ledger) -> None:
-    with pytest.raises(StateError):
-        ledger.progress.checkpoint("run-9", CleanupProgress("run-9", NOON, "t", 1, 0, 0, 0, NOON))
 
 
 def test_instants_come_back_in_utc_to_the_microsecond(ledger: Ledger) -> None:
     started(ledger)
     east = (NOON + timedelta(microseconds=7)).astimezone(timezone(timedelta(hours=5, minutes=30)))
-    ledger.progress.checkpoint("run-1", CleanupProgress("run-1", east, "t", 1, 0, 0, 0, NOON))
+    reach(ledger, 0, CleanupProgress("run-1", east, "t", 1, 0, 0, 0, NOON))
     found = ledger.progress.get("run-1")
     assert found is not None
     assert found.started_at.isoformat() == "2026-03-01T12:00:00.000007+00:00"
@@ -49,13 +51,13 @@ def test_instants_come_back_in_utc_to_the_microsecond(ledger: Ledger) -> None:
 def test_an_instant_without_a_zone_is_not_stored(ledger: Ledger) -> None:
     started(ledger)
     with pytest.raises(StateError, match="without a time zone"):
-        ledger.progress.checkpoint("run-1", CleanupProgress("run-1", NOON.replace(tzinfo=None), "t", 1, 0, 0, 0, NOON))
+        reach(ledger, 0, CleanupProgress("run-1", NOON.replace(tzinfo=None), "t", 1, 0, 0, 0, NOON))
 
 
 def test_pending_files_are_entered_counted_walked_and_struck_out(ledger: Ledger) -> None:
     waiting = [PendingFile("run-1", "prod.orders", f"s3://lake/{i:04}.parquet", i, NOON) for i in range(2500)]
-    ledger.pending.add(iter(waiting))
-    ledger.pending.add([waiting[0], waiting[0], replace(waiting[1], released_at=NOON + HOUR)])
+    release(ledger, waiting)
+    release(ledger, [waiting[0], waiting[0], replace(waiting[1], released_at=NOON + HOUR)])
     assert ledger.pending.count() == 2500
     pages = list(ledger.pending.iter_uris(1000))
     assert [len(page) for page in pages] == [1000, 1000, 500]

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.ledger.database import Ledger
-from lakewarden.ledger.pending import WAITING, PendingFile
-from lakewarden.model.plan import Tally
+from lakewarden.ledger.pending import WAITING
 from tests.ledger.samples import ACTOR, NOON
-from tests.support.ledger import SteppedClock
+from tests.support.ledger import SteppedClock, due_files
 
 HOUR = timedelta(hours=1)
 PLANNED = pa.schema([*(field for field in WAITING if field.name != "released_at"), ("verdict", pa.string())])
@@ -49,15 +48,11 @@ def test_rows_come_back_as_they_were(ledger: Ledger) -> None:
     assert all(table.schema == WAITING for table in ledger.pending.iter_tables(NOON))
 
 
-def test_one_by_one_and_by_column_are_the_same(ledger: Ledger) -> None:
+def test_a_file_is_due_from_the_instant_of_its_release(ledger: Ledger) -> None:
     """Instants are text in SQLite: two spellings of one moment would not sort."""
-    file = PendingFile("run-1", "prod.orders", "s3://lake/x", 7, NOON, NOON + timedelta(microseconds=1), None, "data")
-    ledger.pending.add([file])
-    first = read(ledger)
-    ledger.pending.add_rows("run-1", NOON, [batch(row(file.uri, modified=file.modified, etag=None))])
-    assert read(ledger) == first
-    assert ledger.pending.tally(NOON) == {"prod.orders": (Tally(1, 7), Tally())}
-    assert ledger.pending.tally(NOON - timedelta(microseconds=1)) == {"prod.orders": (Tally(), Tally(1, 7))}
+    ledger.pending.add_rows("run-1", NOON, [batch(row("s3://lake/x"))])
+    assert due_files(ledger, NOON) == {"prod.orders": 1}
+    assert due_files(ledger, NOON - timedelta(microseconds=1)) == {}
 
 
 def test_a_newer_release_counts(ledger: Ledger) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.ledger.database import Ledger, open_ledger
+from lakewarden.ledger.pending import WAITING
 
 
 class SteppedClock:
@@ -46,3 +51,30 @@ def ledger(ledger_url: str, clock: SteppedClock) -> Iterator[Ledger]:
     """An open, empty ledger."""
     with open_ledger(ledger_url, clock) as opened:
         yield opened
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """A file that no snapshot needs since `released_at`, by the expiry run that let it go, as that run listed it."""
+
+    run_id: str
+    table: str
+    uri: str
+    size: int
+    released_at: datetime
+    modified: datetime | None = None
+    etag: str | None = None
+    kind: str = "other"
+
+
+def release(ledger: Ledger, files: Iterable[PendingFile]) -> None:
+    """Enter released files as an expiry does, in the order given."""
+    planned = pa.schema([field for field in WAITING if field.name != "released_at"])
+    for (run_id, released_at), some in groupby(files, lambda file: (file.run_id, file.released_at)):
+        rows = pa.RecordBatch.from_pylist([asdict(file) for file in some], schema=planned)
+        ledger.pending.add_rows(run_id, released_at, [rows])
+
+
+def due_files(ledger: Ledger, due: datetime) -> Counter[str]:
+    """By table, how many files were released up to an instant, as physical deletion reads them."""
+    return Counter(name for rows in ledger.pending.iter_tables(due) for name in rows["table"].to_pylist())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ from sqlalchemy import delete, func, select, update
 from lakewarden.ledger.bulk import INSTANT, delete_keys, put_columns, read_columns
 from lakewarden.ledger.connection import Connections, chunks
 from lakewarden.ledger.schema import pending, runs
-from lakewarden.model.plan import Tally
 
 CHUNK = 10_000
 SMALL_CHUNK = 500
@@ -32,20 +30,6 @@ WAITING = pa.schema(
 ENTERED = pa.schema([(c.name, pa.string() if c.name in _OURS else WAITING.field(c.name).type) for c in pending.columns])
 
 
-@dataclass(frozen=True, slots=True)
-class PendingFile:
-    """A file that no snapshot needs since `released_at`, by the expiry run that let it go, as that run listed it."""
-
-    run_id: str
-    table: str
-    uri: str
-    size: int
-    released_at: datetime
-    modified: datetime | None = None
-    etag: str | None = None
-    kind: str = "other"
-
-
 class Pending:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -57,13 +41,6 @@ class Pending:
         """
         with self._connections.write() as connection:
             put_columns(connection, pending, (_released(run_id, released_at, rows) for rows in batches))
-
-    def add(self, files: Iterable[PendingFile]) -> None:
-        """The same for a few files of any run, one by one."""
-        rows = [asdict(file) | {"table_name": file.table} for file in files]
-        given = {column.name: [row[column.name] for row in rows] for column in pending.columns}
-        with self._connections.write() as connection:
-            put_columns(connection, pending, pa.table(given, schema=ENTERED).to_batches())
 
     def strike(self, uris: Iterable[str]) -> int:
         """Strike files out, and say how many were there."""
@@ -95,18 +72,6 @@ class Pending:
         query = update(pending).where(pending.c.table_name.in_(tables), pending.c.released_at < until)
         with self._connections.write() as connection:
             connection.execute(query.values(released_at=until))
-
-    def tally(self, due: datetime) -> dict[str, tuple[Tally, Tally]]:
-        """By table: what was released up to `due`, and what later."""
-        late = pending.c.released_at > due
-        query = select(pending.c.table_name, late.label("late"), func.count(), func.sum(pending.c.size))
-        found: dict[str, tuple[Tally, Tally]] = {}
-        with self._connections.read() as connection:
-            for name, is_late, count, size in connection.execute(query.group_by(pending.c.table_name, late)):
-                before, after = found.get(name, (Tally(), Tally()))
-                tally = Tally(int(count), int(size or 0))
-                found[name] = (before, tally) if is_late else (tally, after)
-        return found
 
     def iter_tables(self, due: datetime, batch: int = 100_000) -> Iterator[pa.Table]:
         """Every file released up to `due`, in tables of at most `batch` WAITING rows, by address."""

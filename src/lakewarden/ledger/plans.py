@@ -53,10 +53,6 @@ class Plans:
         with self._connections.write() as connection:
             put(connection, plans, [header])
 
-    def get(self, plan_id: str) -> SavedPlan | None:
-        """The plan of that id."""
-        return self._first(plans.c.plan_id == plan_id)
-
     def header(self, plan_id: str) -> Plan | None:
         """The whole header as it was saved, also when its directory is gone."""
         with self._connections.read() as connection:

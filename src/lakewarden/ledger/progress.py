@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import select
 
-from lakewarden.ledger.connection import Connections, put
+from lakewarden.ledger.connection import Connections
 from lakewarden.ledger.schema import progress
 
 
@@ -26,13 +26,10 @@ class CleanupProgress:
 
 
 class Progress:
+    """Read here, and written by the journal with the outcome of each batch."""
+
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-
-    def checkpoint(self, run_id: str, reached: CleanupProgress) -> None:
-        """Remember how far the run is."""
-        with self._connections.write() as connection:
-            put(connection, progress, [asdict(reached) | {"run_id": run_id}])
 
     def get(self, run_id: str) -> CleanupProgress | None:
         """The newest checkpoint of a run."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lakewarden.ledger.pending import PendingFile
 from lakewarden.pipeline.compare import compare as comparing
 from tests.formats.paimon import scenes
 from tests.formats.paimon.histories import NAMES, Library, age, plant
 from tests.formats.paimon.scenes import Scene
 from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, Site
+from tests.support.ledger import PendingFile, release
 
 
 def told(site: Site, job: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def test_hashes_and_the_join_say_the_same(library: Library, tmp_path: Path, monk
             patched.setattr(comparing, "MOST_LIVE", -1)
             joined = told(site, DELETION)
         by_join = renewed(site, released)
-        site.warden._deployment.ledger.pending.add(released.values())
+        release(site.warden._deployment.ledger, released.values())
         quick[DELETION] = told(site, DELETION)
         assert joined["files"] == quick[DELETION]["files"]
         tables = quick[DELETION]["tables"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.ledger.pending import PendingFile
 from lakewarden.model.actor import Trigger
 from tests.jobs.orphan_cleanup.site import Site, plant
 from tests.support.deployments import TurnedClock
 from tests.support.lakes import local_path
+from tests.support.ledger import PendingFile, release
 
 SOON = timedelta(minutes=4)
 
@@ -77,7 +77,7 @@ def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_al
     warden = site.another()
     now = datetime.now(UTC)
     pending = PendingFile("run-1", "lake.m.t", f"file://{released}", 64, now)
-    warden._deployment.ledger.pending.add([pending])
+    release(warden._deployment.ledger, [pending])
     with warden.heartbeat("lake.m.t", writer="flink-1", prefix=f"file:{written.parent}"):
         fresh = plant(table, "data/{}.parquet", age=timedelta(hours=1))[0]
         seen = site.plan(warden=warden)

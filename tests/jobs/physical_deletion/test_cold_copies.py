@@ -13,7 +13,6 @@ from lakewarden.jobs.physical_deletion import plan as deletion
 from lakewarden.jobs.physical_deletion.cold_copies import ColdCopies
 from lakewarden.ledger.archives import Archive
 from lakewarden.ledger.cold import ColdFile, ColdSnapshot
-from lakewarden.ledger.pending import PendingFile
 from lakewarden.model.errors import Refusal, StoreUnavailableError
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.policy import Job
@@ -22,6 +21,7 @@ from lakewarden.model.verdict import Verdict
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.observe.fleet import load_fleet
 from tests.support.lakes import local_path
+from tests.support.ledger import PendingFile, release
 from tests.support.policies import deletion_policy
 from tests.support.worlds import World
 
@@ -66,7 +66,7 @@ def released(world: World) -> World:
         for kind in KINDS
     ]
     stray = PendingFile("expiry", f"{world.lake.name}.{CLICKS}", "file:///elsewhere/orphan", 10, then)
-    deployment.ledger.pending.add([*files, stray])
+    release(deployment.ledger, [*files, stray])
     return world
 
 

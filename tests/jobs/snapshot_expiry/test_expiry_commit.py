@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from tests.jobs.snapshot_expiry.expiry_site import (
     sqlite_properties,
 )
 from tests.support.deployments import Seen
+from tests.support.ledger import due_files
 
 pytestmark = [
     pytest.mark.usefixtures("spark"),
@@ -436,11 +438,11 @@ def test_files_of_a_ref_that_may_be_lost_stay_known_and_wait(done: Done) -> None
     """Unknown to the ledger they would be orphans; due as soon as others, they would go before anybody noticed."""
     site = done.scenes["quiet"].site
     soon, late = (site.clock.now() + timedelta(days=days) for days in (29, 31))
-    waiting = site.warden._deployment.ledger.pending.tally
-    assert waiting(soon)["lake.db.quiet"][0].files > 0
+    waiting = partial(due_files, site.warden._deployment.ledger)
+    assert waiting(soon)["lake.db.quiet"] > 0
     for name in {"lost_for_good", "unreachable"} & done.scenes.keys():
-        assert waiting(soon)[f"lake.db.{name}"][0].files == 0, name
-        assert waiting(late)[f"lake.db.{name}"][0].files > 0, name
+        assert waiting(soon)[f"lake.db.{name}"] == 0, name
+        assert waiting(late)[f"lake.db.{name}"] > 0, name
 
 
 def test_tables_that_nessie_serves_are_refused(rest_world: RestWorld) -> None:  # noqa: F811
