@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
+from operator import attrgetter
 
 from lakewarden.jobs.tier_handoff.cold_place import cold_place
 from lakewarden.ledger.archives import Archive
@@ -15,6 +18,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
     UnsupportedTableError,
 )
+from lakewarden.model.roots import Root
 from lakewarden.model.table import TableState
 from lakewarden.model.tiers import AgedSnapshot, HandoffPolicy, Move, cold_directory, cold_uuid
 from lakewarden.model.uri import FileUri
@@ -103,18 +107,25 @@ def misplaced(deployment: Deployment, policy: HandoffPolicy, directory: str, fle
     """
     asked = f"tier_handoff.destination = {policy.destination}"
     own = FileUri.parse(directory).as_prefix()
-    itself = {state.identifier for state in fleet.states if state.uuid == cold}
-    for root in fleet.roots:
-        if itself.issuperset(root.tables):
-            continue
-        if own.startswith(root.prefix) or root.prefix.startswith(own):
-            return f"{asked} lies within the root {root.prefix} of {root.tables[0]}, which orphan cleanup sweeps"
+    if near := list(_around_or_below(own, fleet.roots)):
+        itself = {state.identifier for state in fleet.states if state.uuid == cold}
+        for root in near:
+            if not itself.issuperset(root.tables):
+                return f"{asked} lies within the root {root.prefix} of {root.tables[0]}, which orphan cleanup sweeps"
     if own.startswith(deployment.state) or deployment.state.startswith(own):
         return f"{asked} and state.location {deployment.state} lie within each other"
     if (policy.storage_class or policy.tags) and classes_of(deployment.stores, directory) is None:
         key = "storage_class" if policy.storage_class else "tags"
         return f"tier_handoff.{key} is set, and the store of {policy.destination} has no storage classes or tags"
     return None
+
+
+def _around_or_below(prefix: str, roots: Sequence[Root]) -> Iterator[Root]:
+    """The roots that a prefix lies in, or that lie in it. Roots are in order, and none lies within another."""
+    place = bisect_right(roots, prefix, key=attrgetter("prefix"))
+    if place and prefix.startswith(roots[place - 1].prefix):
+        yield roots[place - 1]
+    yield from takewhile(lambda root: root.prefix.startswith(prefix), islice(roots, place, None))
 
 
 def _below(directory: str, destination: str) -> bool:
