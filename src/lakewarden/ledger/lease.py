@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import LeaseLostError, StoreUnavailableError
 from lakewarden.model.lease import LeaseRecord
@@ -71,18 +73,25 @@ class Lease:
         with self._turn:
             self.check()
             record, token = self._record.renewed(self._nonce(), self._clock.now()), self._token
-            for _ in range(_RENEW_TRIES):
+
+            def attempt() -> None:
+                nonlocal record, token
                 before = self._clock.boot()
                 try:
                     self._token = self._register.write(record.dumps(), token)
                 except (Conflict, Ambiguous):
+                    # The next attempt is made on top of what is there, if that is a write of ours.
                     token = self._found(record)
                     record = record.renewed(self._nonce(), self._clock.now())
-                    continue
+                    raise
                 self._record = record
                 self._deadline = before + record.ttl_seconds * MARGINS.lease_work_share
-                return
-        raise StoreUnavailableError(f"the lease {self.key} could not be renewed")
+
+            unclear = retry_if_exception_type((Conflict, Ambiguous))
+            try:
+                Retrying(retry=unclear, stop=stop_after_attempt(_RENEW_TRIES), reraise=True)(attempt)
+            except (Conflict, Ambiguous) as error:
+                raise StoreUnavailableError(f"the lease {self.key} could not be renewed") from error
 
     def release(self) -> None:
         """Write the tombstone, which keeps the epoch. A failure is harmless: the lease runs out by itself."""

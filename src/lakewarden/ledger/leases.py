@@ -12,6 +12,9 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import dataclass
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.processes import own_process, started_at
@@ -33,6 +36,16 @@ LONGEST_WATCH = 900.0
 # Told how long a lease has been waited for, and how long it takes at most to know that its holder is dead, in seconds.
 Watched = Callable[[int, int], None]
 _EPOCH_OF_CORRUPT = re.compile(rb'"epoch"\s*:\s*(\d{1,15})')
+
+
+@dataclass
+class _Watch:
+    """Of one wait for a lease: since when, until when a holder at work is waited for, whom to tell, what was seen first."""
+
+    began: float
+    give_up: float
+    told: Watched | None
+    first: LeaseRecord | None = None
 
 
 class Leases:
@@ -79,23 +92,11 @@ class Leases:
         self._release_again()
         register = self._open(key)
         began = self._clock.boot()
-        give_up = began + max(wait, self._wait or 0.0)
-        first: LeaseRecord | None = None
-        ours = own_process()
-        tries = 0
-        while True:
-            held = self._read(register, key)
-            sighted = key in self._seen
-            if held is not None and not self._free(held[0]):
-                if not sighted and self._wait is None:
-                    self._look_around()
-                first = first or held[0]
-                watch = LONGEST_WATCH if self._wait is None and held[0] == first else 0.0
-                self._wait_for(held[0], max(give_up, began + watch), renewed=held[0] != first)
-                if watched is not None:
-                    watched(int(self._clock.boot() - began), int(held[0].ttl_seconds))
-                continue
-            nonce, now = self._nonce(), self._clock.now()
+        watch = _Watch(began, began + max(wait, self._wait or 0.0), watched)
+
+        def attempt() -> Lease:
+            held = self._when_free(register, key, watch)
+            nonce, now, ours = self._nonce(), self._clock.now(), own_process()
             if held is None:
                 record, token = first_record(key, self._holder, nonce, ttl_seconds, now, ours), None
             else:
@@ -103,13 +104,24 @@ class Leases:
             # The deadline counts from before the write left us, never from when the answer came.
             before = self._clock.boot()
             written = self._write(register, record, token)
-            if written is not None:
-                self._seen.pop(key, None)
-                return Lease(register, *written, self._clock, before, self._nonce, self._jitter, self._keep_unreleased)
-            tries += 1
-            if tries >= WRITE_TRIES:
-                raise StoreUnavailableError(f"the lease {key} could not be written in {tries} tries; it is not held")
-            self._clock.sleep(self._jitter() * min(2.0, 0.05 * 2**tries))
+            if written is None:
+                raise Conflict(key)
+            self._seen.pop(key, None)
+            return Lease(register, *written, self._clock, before, self._nonce, self._jitter, self._keep_unreleased)
+
+        overtaken = Retrying(
+            retry=retry_if_exception_type(Conflict),
+            stop=stop_after_attempt(WRITE_TRIES),
+            wait=lambda state: self._jitter() * min(2.0, 0.05 * 2**state.attempt_number),
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+        try:
+            return overtaken(attempt)
+        except Conflict as error:
+            raise StoreUnavailableError(
+                f"the lease {key} could not be written in {WRITE_TRIES} tries; it is not held"
+            ) from error
 
     def _keep_unreleased(self, lease: Lease) -> None:
         """Remember a lease whose work is over and whose release the store did not take: on a full disk, say."""
@@ -143,7 +155,8 @@ class Leases:
         """Write the tombstone in somebody else's name. The old holder finds out at its next renewal, and stops."""
         register = self._open(key)
         note = f"released by {operator}: {reason}"
-        for _ in range(WRITE_TRIES):
+
+        def attempt() -> LeaseRecord:
             answer = register.read()
             if answer is None:
                 raise NotFoundError(f"there is no lease {key}")
@@ -154,12 +167,17 @@ class Leases:
                 record = self._after_corruption(key, answer[0], note)
             try:
                 register.write(record.dumps(), answer[1])
-            except (Conflict, Ambiguous):
+            except (Conflict, Ambiguous) as error:
                 after = register.read()
                 if after is None or after[0] != record.dumps():
-                    continue
+                    raise Conflict(key) from error
             return record
-        raise StoreUnavailableError(f"the lease {key} keeps changing; it was not released")
+
+        changed = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(WRITE_TRIES), reraise=True)
+        try:
+            return changed(attempt)
+        except Conflict as error:
+            raise StoreUnavailableError(f"the lease {key} keeps changing; it was not released") from error
 
     def _after_corruption(self, key: str, data: bytes, note: str) -> LeaseRecord:
         """A tombstone above every epoch that can have been: the clock's seconds exceed any count of holders."""
@@ -199,6 +217,23 @@ class Leases:
         if seen is None or not seen.of(record):
             seen = self._seen[record.key] = Sighting(record.epoch, record.seq, record.nonce, now)
         return now >= seen.stealable_at(record)
+
+    def _when_free(self, register: Register, key: str, watch: _Watch) -> tuple[LeaseRecord, str] | None:
+        """The record and its token when the lease may be taken; None if it never was. Raises LeaseHeldError."""
+        while True:
+            held = self._read(register, key)
+            sighted = key in self._seen
+            if held is None or self._free(held[0]):
+                return held
+            if not sighted and self._wait is None:
+                self._look_around()
+            record = held[0]
+            watch.first = watch.first or record
+            silent = self._wait is None and record == watch.first
+            give_up = max(watch.give_up, watch.began + LONGEST_WATCH) if silent else watch.give_up
+            self._wait_for(record, give_up, renewed=record != watch.first)
+            if watch.told is not None:
+                watch.told(int(self._clock.boot() - watch.began), int(record.ttl_seconds))
 
     def _look_around(self) -> None:
         """Begin to watch every lease that is held, since one has to be waited for: a worker that was killed leaves

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Connection, inspect, text
+from tenacity import Retrying, retry_if_exception_message, wait_fixed
 
 from lakewarden.ledger.connection import BUSY_SECONDS, Connections, named
 from lakewarden.ledger.schema import REVISION, VERSION_TABLE
@@ -60,17 +63,24 @@ def _use_wal(connections: Connections) -> None:
     """Switch the file to write-ahead logging. That needs the file alone and does not wait by itself, so this does."""
     path = connections.engine.url.database
     deadline = connections.clock.boot() + BUSY_SECONDS
-    while True:
+    patiently = Retrying(
+        retry=retry_if_exception_message(match=".*locked"),
+        stop=lambda _: connections.clock.boot() > deadline,
+        wait=wait_fixed(0.05),
+        sleep=connections.clock.sleep,
+        reraise=True,
+    )
+
+    def switch() -> Any:
+        raw = connections.engine.raw_connection()
         try:
-            raw = connections.engine.raw_connection()
-            try:
-                mode = raw.cursor().execute("PRAGMA journal_mode = WAL").fetchone()
-            finally:
-                raw.close()
-            break
-        except Exception as error:
-            if "locked" not in str(error) or connections.clock.boot() > deadline:
-                raise named(connections.engine, error) from error
-            connections.clock.sleep(0.05)
+            return raw.cursor().execute("PRAGMA journal_mode = WAL").fetchone()
+        finally:
+            raw.close()
+
+    try:
+        mode = patiently(switch)
+    except Exception as error:
+        raise named(connections.engine, error) from error
     if mode is None or mode[0] != "wal":
         raise StateError(f"the state database {path} cannot use write-ahead logging (it says {mode})")
