@@ -1,19 +1,30 @@
 """Versions of a table behind a REST catalog: the server makes the next one, from whatever is current when it does.
 
 A request can assert the refs that we know of. It cannot assert that there are no others, and a server drops a ref whose
-snapshot goes without a word. So each commit is looked at afterwards: what was made in between and lost is put back. A
-commit that nobody answered for is looked for, for a while: a server may make it long after our patience ended.
+snapshot goes without a word. So each commit is looked at afterwards: what was made in between and lost is put back. An
+answer is not believed by itself: a commit that was refused, or that nobody answered for, is looked for in the table's
+log, because a proxy may have sent it twice, and a server may make it long after our patience ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_exponential
 
-from lakewarden.formats.iceberg.commit.versions import MovedOnError
+from lakewarden.formats.iceberg.commit.rest_updates import (
+    main_unmoved,
+    newest,
+    ref_absent,
+    ref_restored,
+    refs_unmoved,
+    removals,
+)
+from lakewarden.formats.iceberg.commit.steps import Step, comes_after, made_since, snapshot_ids, steps_back
+from lakewarden.formats.iceberg.commit.versions import MayGo, MovedOnError
+from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
 from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.errors import (
@@ -32,14 +43,22 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-TRIES = 5
-FIRST_LOOK, LONGEST_LOOK, LOOK_FOR = 0.5, 10.0, 60.0  # seconds, after a commit without an answer
-SEQUENCE_NUMBERS = 2
-ROW_LINEAGE = 3
+FIRST_LOOK, LONGEST_LOOK, LOOK_FOR = 0.5, 10.0, 60.0  # seconds, after a commit that nobody vouches for
+
+Find = Callable[[Version], Step | None]
+Ref = Mapping[str, Any]
 
 
 class _LostError(Exception):
     """A ref went with our commit and is not back."""
+
+
+class _UnseenError(Exception):
+    """Our commit was made, and what went with it cannot be seen."""
+
+
+class _AgainError(Exception):
+    """Not yet: worth another try."""
 
 
 class RestVersions:
@@ -55,101 +74,150 @@ class RestVersions:
     def expire(
         self, table: str, version: Version, snapshots: Collection[int], refs: Collection[str], now: datetime
     ) -> Version:
-        made = self._remove(table, version, snapshots, refs)
-        changes = {"snapshots": len(snapshots), "refs": len(refs)}
+        known = refs_of(version.document)
         try:
-            after = read_version(self._files, made)
-            return self.current(table) if self._put_back(table, version, after, snapshots, refs) else after
+            step = self._remove(table, version, snapshots, refs)
+            gone = step.gone_refs.items()
+            lost = {name: (ref, step) for name, ref in gone if name not in refs or ref != known.get(name)}
+            return self._put_back(table, lost, step.after)
+        except (_LostError, _UnseenError) as error:
+            raise LostRefError(str(error), {"snapshots": len(snapshots), "refs": len(refs)}) from error
+
+    def settle(
+        self, table: str, version: Version, announced: Collection[int], refs: Collection[str], may_go: MayGo
+    ) -> Version:
+        gone = set(announced) - snapshot_ids(version.document)
+        gone_refs = set(refs) - refs_of(version.document).keys()
+        if not gone and not gone_refs:
+            return version
+        try:
+            return self._put_back(table, self._lost_since(version, set(announced), set(refs), may_go), version)
         except _LostError as error:
-            raise LostRefError(str(error), changes) from error
+            why = str(error)
         except LakewardenError as error:
-            raise LostRefError(_unseen(table, error), changes) from error
+            why = _unseen(table, error.message)
+        except GARBLED as error:
+            why = _unseen(table, f"a version of it lacks or garbles a field: {error}")
+        raise LostRefError(why, {"snapshots": len(gone), "refs": len(gone_refs)})
 
     def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
-        return read_version(
-            self._files, self._commit(table, _unmoved(version.document), list(_newest(version.document, snapshot)))
-        )
+        number = int(snapshot["snapshot-id"])
+        try:
+            made = self._commit(table, main_unmoved(version.document), list(newest(version.document, snapshot)))
+            found = read_version(self._files, made)
+        except (MovedOnError, CatalogUnavailableError):
+            # Its number is its own: if the table has it, the commit was made, whatever was answered.
+            found = self.current(table)
+            if number not in snapshot_ids(found.document):
+                raise
+        if number not in snapshot_ids(found.document):
+            raise self._misanswered(table)
+        return found
 
     def store_properties(self, table: str) -> Mapping[str, str]:
         return {**self._catalog.properties, **{k: str(v) for k, v in self._load(table).io.properties.items()}}
 
-    def _remove(self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]) -> str:
-        """Where the version is that the server made without these."""
+    def _remove(self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]) -> Step:
+        """Our commit as the table's log has it, whatever was answered. Raises as `_commit` does, and _UnseenError."""
+
+        def find(now: Version) -> Step | None:
+            try:
+                return made_since(self._files, now, seen, lambda step: step.took(snapshots, refs))
+            except GARBLED as error:
+                raise UnreadableMetadataError(f"a version of {table} lacks or garbles a field ({error})") from error
+
         try:
-            return self._commit(table, _assertions(seen.document), list(_removals(seen.document, snapshots, refs)))
+            made = self._commit(table, refs_unmoved(seen.document), list(removals(seen.document, snapshots, refs)))
         except DoubtfulCommitError as doubt:
             # The commit was lost, or only the answer to it. If it was made, a ref may have gone with it.
-            found = self._look_for(table, seen, snapshots, refs)
-            if found is None:
-                raise DoubtfulCommitError(_doubtful(table, doubt)) from doubt
-            return found.location
-
-    def _look_for(self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]) -> Version | None:
-        """The same as `_made_since`, as soon as it is there; None if it is not after all this while."""
-        looks = Retrying(
-            retry=retry_if_result(lambda found: found is None) | retry_if_exception_type(LakewardenError),
-            stop=stop_after_delay(LOOK_FOR),
-            wait=wait_exponential(FIRST_LOOK, LONGEST_LOOK),
-        )
+            return self._wait_for(table, find, doubt)
+        except (MovedOnError, CatalogUnavailableError) as no:
+            # A proxy may have sent it twice: then the second was refused, because the first was taken.
+            if (found := self._look_for(table, find, no)) is None:
+                raise
+            return found
         try:
-            return looks(self._made_since, table, seen, snapshots, refs)
+            found = find(read_version(self._files, made))
+        except LakewardenError as error:
+            raise _UnseenError(_unseen(table, error.message)) from error
+        # Else it is the answer to another request.
+        return found or self._wait_for(table, find, self._misanswered(table))
+
+    def _look_for(self, table: str, find: Find, no: Exception) -> Step | None:
+        """The commit that was refused, if it was made all the same. Raises DoubtfulCommitError if nobody can tell."""
+        looks = _retrying(retry_if_exception_type(LakewardenError))
+        try:
+            return looks(lambda: find(self.current(table)))
+        except RetryError as error:
+            raise DoubtfulCommitError(
+                f"catalog {self._catalog.name} refused the commit on {table} ({no}), and {table} could not be looked at "
+                f"for {LOOK_FOR:.0f} seconds ({error.last_attempt.exception()}); it may or may not have been made, and no "
+                "file was touched"
+            ) from error
+
+    def _wait_for(self, table: str, find: Find, doubt: DoubtfulCommitError) -> Step:
+        """The commit that nobody vouches for, as soon as it is there. Raises the doubt if it never is."""
+        looks = _retrying(retry_if_result(lambda found: found is None) | retry_if_exception_type(LakewardenError))
+        try:
+            found = looks(lambda: find(self.current(table)))
         except RetryError:
-            return None
+            found = None
+        if found is None:
+            raise DoubtfulCommitError(
+                f"{doubt.message}; {table} was looked at for {LOOK_FOR:.0f} seconds without a trace of it"
+            ) from doubt
+        return found
 
-    def _made_since(
-        self, table: str, seen: Version, snapshots: Collection[int], refs: Collection[str]
-    ) -> Version | None:
-        """The first version after `seen` without these snapshots and refs, if there is one."""
-        now = self.current(table)
-        if now.location == seen.location:
-            return None
-        places = [str(entry["metadata-file"]) for entry in now.document.get("metadata-log") or []]
-        # A short log may have forgotten `seen`: then all that it knows came later.
-        since = places[places.index(seen.location) + 1 :] if seen.location in places else places
-        for place in [*since, now.location]:
-            version = now if place == now.location else read_version(self._files, place)
-            if _ids(version.document).isdisjoint(snapshots) and refs_of(version.document).keys().isdisjoint(refs):
-                return version
-        return None
+    def _lost_since(
+        self, version: Version, announced: set[int], refs: set[str], may_go: MayGo
+    ) -> dict[str, tuple[Ref, Step]]:
+        """Refs that went with an earlier commit of ours and are not there now. Raises UnreadableMetadataError."""
+        left = refs_of(version.document)
+        missing, missing_refs = announced - snapshot_ids(version.document), refs - left.keys()
+        lost: dict[str, tuple[Ref, Step]] = {}
+        for step in steps_back(self._files, version):
+            gone, gone_refs = step.gone_snapshots, step.gone_refs
+            # A commit that took other snapshots too was an engine's own.
+            if gone <= announced and (gone or not refs.isdisjoint(gone_refs)):
+                meant = may_go(step.before)
+                for name, ref in gone_refs.items():
+                    if name not in left and name not in meant:
+                        lost.setdefault(name, (ref, step))
+            missing -= gone
+            missing_refs -= gone_refs.keys()
+            if not missing and not missing_refs:
+                return lost
+        raise UnreadableMetadataError("the log does not tell in which version they went")
 
-    def _put_back(
-        self, table: str, seen: Version, after: Version, snapshots: Collection[int], refs: Collection[str]
-    ) -> bool:
-        """Whether refs that were made or changed after `seen` went with our commit, and are there again."""
-        log = after.document.get("metadata-log") or []
-        replaced = log[-1]["metadata-file"] if log else None
-        if replaced == seen.location:
-            return False
-        before = read_version(self._files, str(replaced)).document
-        if snapshots and _ids(before).isdisjoint(snapshots):
-            raise UnreadableMetadataError("the log does not tell in which version they went")
-        left, known = refs_of(after.document), refs_of(seen.document)
-        lost = {
-            name: ref
-            for name, ref in refs_of(before).items()
-            if name not in left and (name not in refs or ref != known.get(name))
-        }
-        for name, ref in lost.items():
-            self._restore(table, name, ref, before)
-        return bool(lost)
-
-    def _restore(self, table: str, name: str, ref: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        why: object = None
-        for _ in range(TRIES):
+    def _put_back(self, table: str, lost: Mapping[str, tuple[Ref, Step]], after: Version) -> Version:
+        """The table with these refs again, and the snapshots they need. Raises _LostError."""
+        for name, (ref, step) in lost.items():
+            tries = _retrying(retry_if_exception_type(_AgainError))
             try:
-                now = self.current(table)
-                if name in refs_of(now.document):
-                    return  # by us, or by its maker, who has seen it vanish
-                self._commit(table, [_absent(name)], list(_addition(name, ref, before, now.document)))
-                return
-            except (MovedOnError, CatalogUnavailableError) as error:
-                # A writer may have taken the sequence number that we chose, which servers call a bad request.
-                why = error.message if isinstance(error, LakewardenError) else error
-        raise _LostError(_lost(table, name, ref, why))
+                after = tries(self._restore, table, name, ref, step.before.document, after)
+            except RetryError as error:
+                raise _LostError(_lost(table, name, ref, error.last_attempt.exception())) from error
+        return after
+
+    def _restore(self, table: str, name: str, ref: Ref, before: Mapping[str, Any], since: Version) -> Version:
+        try:
+            now = self.current(table)
+            if not comes_after(now, since):
+                raise _AgainError(f"{now.location} is not what the table is now")
+            if name in refs_of(now.document):
+                return now  # by us, or by its maker, who has seen it vanish
+            asked = list(ref_restored(name, ref, before, now.document))
+            made = read_version(self._files, self._commit(table, [ref_absent(name)], asked))
+        except (MovedOnError, LakewardenError) as error:
+            # A writer may have taken the sequence number that we chose, which servers call a bad request.
+            raise _AgainError(error.message if isinstance(error, LakewardenError) else str(error)) from error
+        if not comes_after(made, now) or name not in refs_of(made.document):
+            raise _AgainError("the answer was to another request")
+        return made
 
     def _commit(self, table: str, requirements: list[TableRequirement], updates: list[TableUpdate]) -> str:
-        """Where the version is that the server made. Raises MovedOnError; CatalogUnavailableError if it said no, and
-        DoubtfulCommitError if it may have been made or may still be."""
+        """Where the version is that the server says it made. Raises MovedOnError; CatalogUnavailableError if it said no,
+        and DoubtfulCommitError if it may have been made or may still be."""
         from pyiceberg import exceptions as said
 
         no = (said.BadRequestError, said.UnauthorizedError, said.ForbiddenError, said.NoSuchTableError)
@@ -170,6 +238,12 @@ class RestVersions:
             ) from error
         return str(answer.metadata_location)
 
+    def _misanswered(self, table: str) -> DoubtfulCommitError:
+        return DoubtfulCommitError(
+            f"catalog {self._catalog.name} answered the commit on {table} with a version that does not have it; it may or "
+            "may not have been made, and no file was touched"
+        )
+
     def _load(self, table: str) -> Table:
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -183,96 +257,19 @@ class RestVersions:
             ) from error
 
 
-def _assertions(document: Mapping[str, Any]) -> list[TableRequirement]:
-    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
-
-    refs: list[TableRequirement] = [
-        AssertRefSnapshotId(ref=name, snapshot_id=int(ref["snapshot-id"])) for name, ref in refs_of(document).items()
-    ]
-    return [AssertTableUUID(uuid=document["table-uuid"]), *refs]
+def _retrying(again: Any) -> Retrying:
+    return Retrying(retry=again, stop=stop_after_delay(LOOK_FOR), wait=wait_exponential(FIRST_LOOK, LONGEST_LOOK))
 
 
-def _unmoved(document: Mapping[str, Any]) -> list[TableRequirement]:
-    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
-
-    current = document["current-snapshot-id"]
-    return [AssertTableUUID(uuid=document["table-uuid"]), AssertRefSnapshotId(ref="main", snapshot_id=current)]
-
-
-def _newest(document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[TableUpdate]:
-    """The snapshot, and main moved to it; how long main keeps its snapshots would be forgotten if it were not said."""
-    from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
-
-    main = {"type": "branch", **refs_of(document).get("main", {}), "snapshot-id": snapshot["snapshot-id"]}
-    yield AddSnapshotUpdate(snapshot=Snapshot.model_validate(snapshot))
-    yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": "main", **main})
-
-
-def _removals(document: Mapping[str, Any], snapshots: Collection[int], refs: Collection[str]) -> Iterator[TableUpdate]:
-    from pyiceberg.table.update import (
-        RemovePartitionStatisticsUpdate,
-        RemoveSnapshotRefUpdate,
-        RemoveSnapshotsUpdate,
-        RemoveStatisticsUpdate,
-    )
-
-    for key, update in (
-        ("statistics", RemoveStatisticsUpdate),
-        ("partition-statistics", RemovePartitionStatisticsUpdate),
-    ):
-        for entry in document.get(key) or []:
-            if int(entry["snapshot-id"]) in snapshots:
-                yield update(snapshot_id=int(entry["snapshot-id"]))
-    for name in refs:
-        yield RemoveSnapshotRefUpdate(ref_name=name)
-    # Each on its own: servers of older versions take one id at a time.
-    for number in sorted(snapshots):
-        yield RemoveSnapshotsUpdate(snapshot_ids=[number])
-
-
-def _ids(document: Mapping[str, Any]) -> set[int]:
-    return {int(s["snapshot-id"]) for s in document.get("snapshots") or []}
-
-
-def _absent(name: str) -> TableRequirement:
-    from pyiceberg.table.update import AssertRefSnapshotId
-
-    return AssertRefSnapshotId(ref=name, snapshot_id=None)
-
-
-def _addition(
-    name: str, ref: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[TableUpdate]:
-    from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
-
-    number = int(ref["snapshot-id"])
-    if number not in _ids(now):
-        raw = dict(next(s for s in before["snapshots"] if int(s["snapshot-id"]) == number))
-        # A server counts on from the sequence number of the snapshot that it was given last, so an old one would set it
-        # back; and it takes row ids only ahead of all others. The files' own numbers and ids are in the manifests.
-        if int(now["format-version"]) >= SEQUENCE_NUMBERS:
-            raw["sequence-number"] = int(now["last-sequence-number"]) + 1
-        if int(now["format-version"]) >= ROW_LINEAGE:
-            raw |= {"first-row-id": int(now["next-row-id"]), "added-rows": 0}
-        yield AddSnapshotUpdate(snapshot=Snapshot.model_validate(raw))
-    yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": name, **ref})
-
-
-def _lost(table: str, name: str, ref: Mapping[str, Any], why: object) -> str:
+def _lost(table: str, name: str, ref: Ref, why: object) -> str:
     return (
         f"{ref['type']} {name} of {table}, made while its snapshots expired, was lost with snapshot {ref['snapshot-id']} "
         f"and could not be put back ({why})"
     )
 
 
-def _unseen(table: str, error: LakewardenError) -> str:
+def _unseen(table: str, why: str) -> str:
     return (
-        f"snapshots of {table} expired, and what else changed just then cannot be read ({error.message}), so a branch or "
-        "tag made in that moment may be lost"
+        f"snapshots of {table} expired, and what else changed just then cannot be read ({why}), so a branch or tag made "
+        "in that moment may be lost"
     )
-
-
-def _doubtful(table: str, doubt: LakewardenError) -> str:
-    return f"{doubt.message}; {table} was looked at for {LOOK_FOR:.0f} seconds without a trace of it"

@@ -7,18 +7,22 @@ itself, so the next version is written by us, raw, and takes the old one's place
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakewarden.formats.iceberg.catalog.rows import catalog_table, is_row, table_row
 from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, with_snapshot, without
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
-from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError
+from lakewarden.model.errors import CatalogUnavailableError, DoubtfulCommitError, PlanOutdatedError
 from lakewarden.model.ports import Files
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
+
+
+# Which of the refs that were planned to go may go from a version.
+MayGo = Callable[[Version], Collection[str]]
 
 
 class MovedOnError(Exception):
@@ -38,6 +42,15 @@ class Versions(Protocol):
         """The next version, less these. Raises MovedOnError if anything changed since `version` was read.
 
         Where a catalog cannot promise that, what was lost is put back before this returns, or LostRefError is raised.
+        """
+        ...
+
+    def settle(
+        self, table: str, version: Version, announced: Collection[int], refs: Collection[str], may_go: MayGo
+    ) -> Version:
+        """The version as it is after what an earlier commit of this run may have taken along was put back.
+
+        `announced` and `refs` are what such a commit was to take. LostRefError if something is lost or may be.
         """
         ...
 
@@ -66,6 +79,11 @@ class SqlVersions:
         document = without(version.document, version.location, snapshots, refs, int(now.timestamp() * 1000))
         return self._replace(table, version, document)
 
+    def settle(
+        self, table: str, version: Version, announced: Collection[int], refs: Collection[str], may_go: MayGo
+    ) -> Version:
+        return version  # a commit of ours replaces what it has read and nothing else
+
     def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
         return self._replace(table, version, with_snapshot(version.document, version.location, snapshot))
 
@@ -81,12 +99,22 @@ class SqlVersions:
             swapped = self._swap(table, version.location, location)
         except Exception as error:
             # The answer may have been lost on its way, so the row says whether it was done.
-            swapped = self._pointer(table) == location
+            swapped = self._pointer_after(table, error) == location
             if not swapped:
                 raise MovedOnError(str(error)) from error
         if not swapped:
             raise MovedOnError(f"{table} was changed meanwhile")
         return Version(location, raw, document)
+
+    def _pointer_after(self, table: str, error: Exception) -> str:
+        """The pointer, after a swap that ended in an error. Raises DoubtfulCommitError where nobody can say."""
+        try:
+            return self._pointer(table)
+        except CatalogUnavailableError as silent:
+            raise DoubtfulCommitError(
+                f"catalog {self._catalog.name} did not take the commit on {table} ({type(error).__name__}: {error}) and "
+                "cannot be asked whether it was made; it may or may not have been, and no file was touched"
+            ) from silent
 
     def _pointer(self, table: str) -> str:
         try:

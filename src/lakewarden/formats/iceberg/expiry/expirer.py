@@ -6,9 +6,10 @@ a rollback made current again, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -82,7 +83,9 @@ class IcebergExpirer:
             # Garbage collection was switched off since the plan, say. It would not be planned now, nor is it committed.
             unreadable = refusal.code == UnreadableMetadataError.code
             raise (UnreadableMetadataError if unreadable else PlanOutdatedError)(refusal.message)
-        announced = hands.announced
+        if (announced := hands.announced) is not None:
+            # An earlier commit of this run may have been made, answered for or not, and somebody's ref gone with it.
+            version = versions.settle(table, version, announced, detail["refs"], partial(_may_go, detail, hands))
         found = _still(version, detail, hands.in_use_since)
         snapshots = set(detail["snapshots"]) & found.expired.keys()
         refs = detail["refs"].keys() & found.refs_expired.keys()
@@ -95,6 +98,12 @@ class IcebergExpirer:
             snapshots, refs = snapshots | announced, set(detail["refs"])
         left = {int(s["snapshot-id"]) for s in snapshots_of(version.document)}
         return {"snapshots": len(snapshots - left), "refs": len(refs - refs_of(version.document).keys())}
+
+
+def _may_go(detail: Detail, hands: Hands, version: Version) -> Collection[str]:
+    """The planned refs that may go from a version of the table."""
+    planned: Mapping[str, int] = detail["refs"]
+    return planned.keys() & _still(version, detail, hands.in_use_since).refs_expired.keys()
 
 
 def _still(version: Version, detail: Detail, in_use_since: datetime | None) -> Retention:
