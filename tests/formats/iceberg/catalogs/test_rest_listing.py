@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +23,7 @@ from lakewarden.model.format import Format
 from lakewarden.storage.stores import Stores
 from tests.formats.iceberg.catalogs.conftest import RestWorld
 from tests.formats.iceberg.catalogs.fronts import front
+from tests.support.fault_proxy import FAULTS, fault_proxy, late, stale
 from tests.support.lakes import write_table
 
 NOW = datetime.now(UTC)
@@ -125,6 +126,38 @@ class TestMissing:
         rest_world.catalog().drop_table("sales.orders")
         assert names(found) == BOTH[:1]
         assert names(found) == BOTH[:1]
+
+
+CALLS = {
+    "namespaces": lambda request: request.path.endswith("/namespaces"),
+    "tables": lambda request: request.path.endswith("/sales/tables"),
+    "load": lambda request: request.path.endswith("/sales/tables/orders"),
+    "configuration": lambda request: request.path.endswith("/config"),
+}
+
+
+class TestFaults:
+    """Every call that finds the pointers, and everything that can happen to its answer: all tables, or an error."""
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_all_or_an_error(self, rest_world: RestWorld, call: str) -> None:
+        with fault_proxy(rest_world.lake.properties["uri"]) as proxy:
+            for name, fault in {**FAULTS, "late": late(0.5), "stale": stale()}.items():
+                proxy.clear()
+                rule = proxy.on(CALLS[call], fault, times=2)
+                found = opened(proxy.endpoint, **{"rest.client.socket-timeout-ms": "300"})
+                for _ in range(4):
+                    self.ask(found)
+                assert rule.hits, name
+                proxy.clear()
+                assert names(found) == BOTH, name
+                # The tables are known by now, and the fault stays.
+                proxy.on(CALLS[call], fault, times=None)
+                self.ask(found)
+
+    def ask(self, found: Format) -> None:
+        with suppress(CatalogUnavailableError):
+            assert names(found) == BOTH
 
 
 class TestForeign:

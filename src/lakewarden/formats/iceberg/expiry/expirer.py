@@ -70,22 +70,34 @@ class IcebergExpirer:
             reason = f"the metadata of {pointer.identifier} lacks or garbles a field ({error}); nothing was touched"
             raise UnreadableMetadataError(reason) from error
         except MovedOnError as conflict:
-            raise TableMovedError(
-                f"{pointer.identifier} changed {TRIES} times while its snapshots were about to expire ({conflict}); "
-                "nothing of it was changed"
-            ) from conflict
+            busy = f"{pointer.identifier} changed {TRIES} times while its snapshots were about to expire ({conflict})"
+            gone = (hands.announced or frozenset()) - _ids(self._settled(versions, table, detail, hands))
+            if gone:
+                # By an engine, or by a commit of ours that was refused as far as anybody said: not certainly untouched.
+                raise PlanOutdatedError(
+                    f"{busy}; {len(gone)} of them are gone, and its other ones were left"
+                ) from conflict
+            raise TableMovedError(f"{busy}; nothing of it was changed") from conflict
+
+    def _settled(self, versions: Versions, table: str, detail: Detail, hands: Hands) -> Version:
+        """The table as it is now, with what an earlier commit of this run may have taken along."""
+        version = versions.current(table)
+        announced = hands.announced
+        if version.document.get("table-uuid") != detail["uuid"]:
+            # After a try of ours it is not certain that nothing was changed.
+            moved = TableMovedError if announced is None else PlanOutdatedError
+            raise moved(f"{table} was dropped and made again; nothing of the table that is there now was changed")
+        if announced is None:
+            return version
+        return versions.settle(table, version, announced, detail["refs"], partial(_may_go, detail, hands))
 
     def _once(self, versions: Versions, table: str, detail: Detail, hands: Hands) -> Changes:
-        version = versions.current(table)
-        if version.document.get("table-uuid") != detail["uuid"]:
-            raise TableMovedError(f"{table} was dropped and made again; nothing of it was changed")
+        announced = hands.announced
+        version = self._settled(versions, table, detail, hands)
         if (refusal := table_state(table, version.location, version.document).refusal) is not None:
             # Garbage collection was switched off since the plan, say. It would not be planned now, nor is it committed.
             unreadable = refusal.code == UnreadableMetadataError.code
             raise (UnreadableMetadataError if unreadable else PlanOutdatedError)(refusal.message)
-        if (announced := hands.announced) is not None:
-            # An earlier commit of this run may have been made, answered for or not, and somebody's ref gone with it.
-            version = versions.settle(table, version, announced, detail["refs"], partial(_may_go, detail, hands))
         found = _still(version, detail, hands.in_use_since)
         snapshots = set(detail["snapshots"]) & found.expired.keys()
         refs = detail["refs"].keys() & found.refs_expired.keys()
@@ -96,8 +108,11 @@ class IcebergExpirer:
         # have been this run's own earlier commit: what that commit had announced is counted.
         if announced is not None:
             snapshots, refs = snapshots | announced, set(detail["refs"])
-        left = {int(s["snapshot-id"]) for s in snapshots_of(version.document)}
-        return {"snapshots": len(snapshots - left), "refs": len(refs - refs_of(version.document).keys())}
+        return {"snapshots": len(snapshots - _ids(version)), "refs": len(refs - refs_of(version.document).keys())}
+
+
+def _ids(version: Version) -> set[int]:
+    return {int(s["snapshot-id"]) for s in snapshots_of(version.document)}
 
 
 def _may_go(detail: Detail, hands: Hands, version: Version) -> Collection[str]:
