@@ -68,11 +68,34 @@ def refused_before(status: int) -> Fault:
     return fault
 
 
+def old_answer_after(request: Request, send: Send) -> Answer:
+    """The server does it; the answer is the one of a moment before."""
+    send(request)
+    return OLD
+
+
+def old_answer_before(_request: Request, _send: Send) -> Answer:
+    return OLD
+
+
+def foreign_answer_after(request: Request, send: Send) -> Answer:
+    """The server does it; the answer is about another table."""
+    send(request)
+    return FOREIGN
+
+
+def foreign_answer_before(_request: Request, _send: Send) -> Answer:
+    return FOREIGN
+
+
+# What stands for an answer that only the scene can give.
+OLD, FOREIGN = Answer(0), Answer(1)
 STATUSES = (400, 401, 403, 404, 409, 419, 429, 500, 502, 504)
 COMMIT_FAULTS: Mapping[str, Fault] = {
     "honest": honest,
     **FAULTS,
     "late": late(PATIENCE + 2),
+    **{f.__name__: f for f in (old_answer_after, old_answer_before, foreign_answer_after, foreign_answer_before)},
     **{f"refused_{status}_after": refused_after(status) for status in STATUSES},
     **{f"refused_{status}_before": refused_before(status) for status in (400, 409, 500)},
 }
@@ -103,7 +126,10 @@ class Scene:
             if self.tagged:
                 stage.table(self.name).manage_snapshots().create_tag(self.ids[0], "late").commit()
                 self.tag_made = True
-            return self.commit(request, send)
+            answer = self.commit(request, send)
+            if answer == FOREIGN:
+                return send(Request("GET", request.target.replace(self.name, "other"), request.headers, b""))
+            return self.before or OLD if answer == OLD else answer
 
         return fault
 
@@ -131,6 +157,7 @@ class Stage:
     def fill(self) -> None:
         catalog = load_catalog("direct", type="rest", uri=self.proxy.upstream)
         catalog.create_namespace("db")
+        catalog.create_table("db.other", SCHEMA)
         for scene in self.scenes.values():
             table = catalog.create_table(f"db.{scene.name}", SCHEMA, partition_spec=BY_PART)
             table.append(arrow(0))
