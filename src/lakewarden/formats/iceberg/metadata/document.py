@@ -141,7 +141,7 @@ def _described(state: TableState, document: Mapping[str, Any]) -> TableState:
 def check_places(uri: str, document: Mapping[str, Any]) -> None:
     """Raise where the document does not say, or says in no address, which directories the table writes to."""
     properties = document.get("properties") or {}
-    places = {"location": document["location"], **{p: properties[p] for p in PATH_PROPERTIES if properties.get(p)}}
+    places = {"location": document["location"], **{p: properties[p] for p in PATH_PROPERTIES if p in properties}}
     for name, place in places.items():
         if not isinstance(place, str) or not is_address(place):
             raise UnreadableMetadataError(f"{uri} has {name} {place!r}, which is no address; nothing was touched")

@@ -1,6 +1,6 @@
 """The process that decodes: it can be killed when a damaged file makes the decoder hang.
 
-Reads one request a line: {"columns": {name: dotted field}, "seconds", "memory"}; writes the columns as an
+Says with an empty line that it is ready. Then reads one request a line: {"columns": {name: dotted field}, "seconds", "memory"}; writes the columns as an
 Arrow file and answers with one line: {"rows": n}; {"error": text} for a file that
 it cannot decode, {"trouble": text} where the machine failed and the file may be whole.
 When nobody can ask any more it removes the directory of these files: a Spark worker ends without cleaning up.
@@ -47,6 +47,8 @@ def serve(requests: TextIO, answers: TextIO, scratch: str) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     with suppress(BrokenPipeError):
+        answers.write("\n")  # ready: the time that a file may take does not begin before
+        answers.flush()
         for line in requests:
             request = json.loads(line)
             # Kills a decoder that hangs, should whoever waits for it be gone by then.

@@ -40,6 +40,7 @@ SECONDS_PER_MB = 2.0
 # A file that makes the decoder hang costs all of its time. The next one after it gets a quarter, down to this; after so
 # many in one call, the files that are still to be decoded one by one are refused unread.
 LEAST_SECONDS = 5.0
+STARTS = 3  # times as long as a small file may take, for a child that imports what it needs
 MOST_HANGS = 12
 BASE_MEMORY = 1 << 30  # bytes that the decoder may take for a file, on top of what it has
 MEMORY_PER_BYTE = 32
@@ -207,6 +208,7 @@ class Decoder:
         )
         self._child: subprocess.Popen[str] | Forked | None = None
         self._patience = 1.0
+        self._ready: subprocess.Popen[str] | Forked | None = None  # the child that said so
 
     def decode(self, containers: Sequence[Container], columns: Mapping[str, str]) -> pa.Table:
         """The rows of files of one schema. Raises IncompleteManifestError on damage or when time runs out."""
@@ -227,9 +229,14 @@ class Decoder:
     def _ask(self, columns: Mapping[str, str], seconds: float, memory: int) -> dict[str, Any]:
         """The child's answer. One that ended may have been killed for its memory, so the next one is asked once more."""
         request = json.dumps({"columns": dict(columns), "seconds": seconds, "memory": memory})
+        line: str | None = None
         for _ in range(2):
             child = self._running()
-            line = _answered(child, request, seconds)
+            if self._ready is not child:
+                line = _line(child, STARTS * BASE_SECONDS)
+                self._ready = child if line else None
+            if self._ready is child:
+                line = _answered(child, request, seconds)
             if line:
                 self._patience = 1.0
                 answer: dict[str, Any] = json.loads(line)
@@ -274,10 +281,17 @@ class Decoder:
 def _answered(child: subprocess.Popen[str] | Forked, request: str, seconds: float) -> str | None:
     """The line that a child answers with: empty if it ended, None if it is still at it after so many seconds."""
     assert child.stdin is not None
-    assert child.stdout is not None
     try:
         child.stdin.write(f"{request}\n")
         child.stdin.flush()
+    except OSError:
+        return ""
+    return _line(child, seconds)
+
+
+def _line(child: subprocess.Popen[str] | Forked, seconds: float) -> str | None:
+    assert child.stdout is not None
+    try:
         with selectors.DefaultSelector() as selector:
             selector.register(child.stdout, selectors.EVENT_READ)
             return child.stdout.readline() if selector.select(seconds) else None
