@@ -84,11 +84,12 @@ def undisturbed(stage: Stage) -> End:
 
 def owner_of(site: Site, name: str) -> tuple[Any, str]:
     deployment = site.warden._deployment
+    files = deployment.formats["lake"].expirer._files  # each catalog has stores of its own
     return {
         "ledger": (deployment.ledger.pending, "add_rows"),
         "begun": (deployment.ledger.runs, "step"),
-        "hint": (deployment.stores, "put"),
-        "changelog": (deployment.stores, "create"),
+        "hint": (files, "put"),
+        "changelog": (files, "create"),
         "intent": (deployment.ledger.journal, "intent"),
         "delete": (hands, "delete"),
         "outcomes": (deployment.ledger.journal, "outcomes"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakewarden.jobs.snapshot_expiry import table_steps as hands
+from lakewarden.storage.stores import Stores
 from tests.formats.paimon import scenes
 from tests.formats.paimon.histories import Library, age, backdate
 from tests.formats.paimon.scenes import Deed, Scene
@@ -57,8 +58,7 @@ def stage(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(scope="module")
 def after(stage: Stage) -> dict[str, Any]:
     """Every deed done in the middle of the expiry of its own table, then deletion of whatever was released."""
-    deployment = stage.site.warden._deployment
-    put, delete = deployment.stores.put, hands.delete
+    put, delete = Stores.put, hands.delete
     waiting = dict.fromkeys(CASES)
 
     def strike(uri: str, moment: str) -> None:
@@ -67,8 +67,8 @@ def after(stage: Stage) -> dict[str, Any]:
                 del waiting[name]
                 DEEDS[name.removesuffix(f"_at_{moment}")](stage.scenes[name])
 
-    def putting(uri: str, data: bytes) -> Any:
-        answer = put(uri, data)
+    def putting(stores: Stores, uri: str, data: bytes) -> Any:
+        answer = put(stores, uri, data)
         if uri.endswith("snapshot/EARLIEST"):
             strike(uri, "hint")
         return answer
@@ -79,7 +79,7 @@ def after(stage: Stage) -> dict[str, Any]:
 
     plan = stage.site.plan(EXPIRY)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(deployment.stores, "put", putting)
+        patched.setattr(Stores, "put", putting)  # each catalog has stores of its own
         patched.setattr(hands, "delete", deleting)
         result = stage.site.apply(plan)
     assert not waiting, "every deed was done"

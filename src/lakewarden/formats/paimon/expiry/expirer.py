@@ -73,7 +73,7 @@ class PaimonExpirer:
             self._files.put(f"{branch.directory}snapshot/EARLIEST", str(planned["end"]).encode())
         if planned["decoupled"]:
             self._keep_changelogs(branch, going)
-        outcomes = retire([self._entry(_snapshot_uri(branch, s.id), s.raw) for s in going])
+        outcomes = retire(self._entries(f"{branch.directory}snapshot/", "snapshot", going))
         if planned["end"] is not None and not self._stands(branch, planned):
             self._put_back(table, branch, going, outcomes)
             raise PlanOutdatedError(
@@ -84,7 +84,7 @@ class PaimonExpirer:
             left = [c.id for c in branch.changelogs if c.id not in gone]
             self._files.put(f"{branch.directory}changelog/EARLIEST", str(min(left)).encode())
             old = [c for c in branch.changelogs if c.id in gone]
-            _all_gone(retire([self._entry(f"{branch.directory}changelog/changelog-{c.id}", c.raw) for c in old]))
+            _all_gone(retire(self._entries(f"{branch.directory}changelog/", "changelog", old)))
 
     def _stands(self, branch: Branch, planned: Detail) -> bool:
         """Whether the snapshot that was to stay is still there, and still that commit."""
@@ -123,12 +123,20 @@ class PaimonExpirer:
             if not branch.changelogs:
                 self._files.put(f"{branch.directory}changelog/EARLIEST", str(going[0].id).encode())
 
-    def _entry(self, uri: str, raw: bytes) -> JournalFile:
-        """A metadata file to retire. Its tag is read before its bytes: what is replaced after that is not removed."""
-        found = self._files.head(uri)
-        if found is None or self._files.get(uri) != raw:
-            raise PlanOutdatedError(f"{uri} was replaced while it was expired; no further snapshot of it was touched")
-        return JournalFile(uri, found.size, found.modified, found.etag, "", str(Kind.METADATA))
+    def _entries(self, directory: str, kind: str, several: Sequence[Snapshot]) -> list[JournalFile]:
+        """Metadata files to retire. Their tags are read before their bytes: what is replaced after that is not removed."""
+        there = {file.key: file for file in self._files.entries(directory).files} if several else {}
+        names = [f"{kind}-{s.id}" for s in several]
+        found: list[JournalFile] = []
+        for name, s, data in zip(names, several, self._files.get_many([directory + n for n in names]), strict=True):
+            if isinstance(data, Exception) and not isinstance(data, FileNotFoundError):
+                raise data
+            if (file := there.get(name)) is None or data != s.raw:
+                raise PlanOutdatedError(
+                    f"{directory}{name} was replaced while it was expired; no further snapshot of it was touched"
+                )
+            found.append(JournalFile(directory + name, file.size, file.modified, file.etag, "", str(Kind.METADATA)))
+        return found
 
 
 def _snapshot_uri(branch: Branch, number: int) -> str:

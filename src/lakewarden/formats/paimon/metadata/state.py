@@ -59,7 +59,7 @@ def _filled(state: TableState, table: PaimonTable) -> TableState:
     return replace(
         state,
         roots=tuple(_roots(table)),
-        format_version=max((s.document.get("version") or 1 for b in table.branches if (s := b.latest)), default=0),
+        format_version=max((_version(s) for b in table.branches if (s := b.latest)), default=0),
         current_snapshot_id=latest.id if latest else None,
         refs=tuple(_refs(table)),
         files=(
@@ -74,6 +74,11 @@ def _filled(state: TableState, table: PaimonTable) -> TableState:
         updated_ms=max((s.time_ms for branch in table.branches for s in branch.snapshots), default=0),
         properties=dict(table.main.schema.options),
     )
+
+
+def _version(snapshot: Snapshot) -> int:
+    """The first version wrote none; one that is no number is refused afterwards, for what it is."""
+    return snapshot.version if isinstance(snapshot.version, int) else 1
 
 
 def _roots(table: PaimonTable) -> Iterable[str]:

@@ -45,7 +45,7 @@ def check_supported(identifier: str, table: PaimonTable) -> None:
         _check_options(f"{identifier} (branch {branch.name})", branch.schema.options)
         _check_snapshots(branch, table.written if branch is table.main else None)
         for snapshot in _all(branch):
-            version = snapshot.document.get("version")
+            version = snapshot.version
             if version is not None and (not isinstance(version, int) or version > NEWEST_SNAPSHOT_VERSION):
                 raise UnsupportedTableError(
                     f"snapshot {snapshot.id} of {identifier} (branch {branch.name}) has version {version}, newer than "

@@ -33,6 +33,7 @@ class Snapshot:
     commit_kind: str
     time_ms: int
     raw: bytes
+    version: object = None  # as the file says it, whatever that is
 
     @staticmethod
     def parse(data: bytes, uri: str) -> Snapshot:
@@ -56,14 +57,19 @@ class Snapshot:
                 commit_kind=str(document["commitKind"]),
                 time_ms=instant_ms(document["timeMillis"]),
                 raw=data,
+                version=document.get("version"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableMetadataError(f"{uri} is not a snapshot file ({type(error).__name__}: {error})") from error
 
     def length_of(self, name: str) -> int | None:
         """The size of one of its lists, where it says."""
-        sizes = {self.base: self.base_size, self.delta: self.delta_size, self.changelog: self.changelog_size}
-        return sizes.get(name)
+        # Of a name that is there twice, the last size counts.
+        if name == self.changelog:
+            return self.changelog_size
+        if name == self.delta:
+            return self.delta_size
+        return self.base_size if name == self.base else None
 
     @property
     def document(self) -> dict[str, Any]:
