@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lakewarden.formats.iceberg import open_format
-from lakewarden.formats.iceberg.catalog import rest_pages
+from lakewarden.formats.iceberg.catalog import rest_pages, rest_timeouts
 from lakewarden.formats.iceberg.catalog.connection import connect
 from lakewarden.model.errors import CatalogUnavailableError, UnbelievableListingError
 from lakewarden.model.format import Format
@@ -316,6 +317,29 @@ class TestBounds:
             with pytest.raises(CatalogUnavailableError, match=r"[Tt]imed? ?out"):
                 open_format("lake", given, Stores(), lambda *_: None).pointers()
             assert time.monotonic() - began < 4
+
+
+def test_an_answer_that_comes_a_byte_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause is as long as the patience between two pieces."""
+    monkeypatch.setattr(rest_timeouts, "LONGEST_ANSWER", 1.0)
+    monkeypatch.setattr(rest_timeouts, "MOST_BYTES", 1 << 20)
+    door = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        guest, _ = door.accept()
+        with guest, suppress(OSError):
+            guest.recv(65536)
+            guest.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            for _ in range(200):
+                guest.sendall(b" ")
+                time.sleep(0.05)
+
+    threading.Thread(target=drip, daemon=True).start()
+    began = time.monotonic()
+    with pytest.raises(CatalogUnavailableError, match="not at its end"):
+        opened(f"http://127.0.0.1:{door.getsockname()[1]}").pointers()
+    assert time.monotonic() - began < 8
+    door.close()
 
 
 @pytest.mark.parametrize("sigv4", [False, True])

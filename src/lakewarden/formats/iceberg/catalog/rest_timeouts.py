@@ -6,7 +6,7 @@ PyIceberg's own client has no timeout at all, follows pages without end, and may
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ LONGEST_MS = 60_000
 MOST_MS = 2**31 - 1  # of a whole number in Java
 
 EXPIRED = (401, 419)
+LONGEST_ANSWER = 300.0  # seconds from the question to the last byte of its answer
+MOST_BYTES, PIECE = 1 << 30, 1 << 16
 
 Name = tuple[str, ...]
 
@@ -37,7 +39,7 @@ class PatientRestCatalog(RestCatalog):
         # The first thing that PyIceberg does with each session, before it asks for a token by it. An adapter would not
         # do: signed requests have one of their own.
         super()._config_headers(session)
-        session.request = partial(session.request, timeout=_timeouts(self.name, self.properties))
+        session.request = partial(_whole, session.request, timeout=_timeouts(self.name, self.properties))
 
     def _create_session(self) -> Any:
         session = super()._create_session()
@@ -100,6 +102,23 @@ class PatientRestCatalog(RestCatalog):
         except requests.HTTPError as error:
             _handle_non_200_response(error, {404: NoSuchNamespaceError})
         return response.json()
+
+
+def _whole(ask: Callable[..., Any], *asked: Any, **how: Any) -> Any:
+    """An answer that was read to its end. The timeouts of a session do not end one that comes a byte at a time."""
+    began = time.monotonic()
+    answer = ask(*asked, **{**how, "stream": True})
+    pieces: list[bytes] = []
+    size = 0
+    while piece := answer.raw.read1(PIECE, decode_content=True):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST_BYTES or time.monotonic() - began > LONGEST_ANSWER:
+            answer.close()
+            raise TimeoutError(f"the answer of {answer.url} was not at its end after {size} bytes")
+    # What `content` would have done, with bounds.
+    answer._content, answer._content_consumed = b"".join(pieces), True
+    return answer
 
 
 class PatientTokens(OAuth2TokenProvider):
