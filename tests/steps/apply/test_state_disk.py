@@ -120,3 +120,18 @@ def test_a_state_that_cannot_be_made(tmp_path: Path) -> None:
     code, answer, err = world.cli("plan", "orphans")
     assert (code, answer["error"]["code"]) == (1, "LW-STATE-001")
     assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("stage", ["list and compare", "write the plan"])
+def test_a_disk_that_fills_up_while_a_plan_is_made(small: MakeSmall, stage: str) -> None:
+    world = small()
+
+    def full(reached: str, _: int, __: int) -> None:
+        if reached == stage:
+            fill(world)
+
+    with pytest.raises(StateUnwritableError, match="is full"):
+        world.plan(progress=full)
+    (world.base / "state" / "ballast").unlink()
+    assert world.plan().plan.totals()["changes"] == {"files": 6}
