@@ -18,6 +18,7 @@ from lakewarden.storage.walk import walk
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PIECE = 8 << 20
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 4 << 10, 1 << 30
 
 
 def etag_of(found: os.stat_result) -> str:
@@ -203,29 +204,32 @@ class _Regular:
             raise FileNotFoundError(f"no such file: {self._path}") from error
         except OSError as error:
             raise unavailable(error, f"opening {self._path}") from error
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
             os.close(fd)
             raise StoreUnavailableError(f"{self._path} is not a regular file")
-        self._file = os.fdopen(fd, "rb", buffering=0)
+        self._fd, self._size = fd, found.st_size
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        os.close(self._fd)
 
     def seek(self, start: int) -> None:
-        self._file.seek(start)
+        os.lseek(self._fd, start, os.SEEK_SET)
 
-    def read(self, length: int = -1) -> bytes:
+    def read(self, length: int | None = None) -> bytes:
+        """So many bytes from here, or all of them: until the disk has no more, whatever the size was at first."""
+        left = max(self._size, _LEAST_AT_ONCE) if length is None else length
+        pieces = []
         try:
-            if length < 0:
-                return self._file.readall()
-            pieces = []
-            while length > 0 and (piece := self._file.read(length)):
+            while left > 0 and (piece := os.read(self._fd, min(left, _MOST_AT_ONCE))):
                 pieces.append(piece)
-                length -= len(piece)
-            return b"".join(pieces)
+                left -= len(piece)
+                if length is None:
+                    left = max(left, _LEAST_AT_ONCE)
         except OSError as error:
             raise unavailable(error, f"reading {self._path}") from error
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _path(key: str) -> str:

@@ -99,7 +99,7 @@ class Stores:
                 continue
             by_store.setdefault(id(store), (store, []))[1].extend(places)
         for store, places in by_store.values():
-            for i, answer in zip(places, store.get_many([FileUri.parse(uris[i]).key for i in places]), strict=True):
+            for i, answer in zip(places, store.get_many(_keys([uris[i] for i in places])), strict=True):
                 found[i] = answer
         return found
 
@@ -119,6 +119,19 @@ class Stores:
 
     def create(self, uri: str, data: bytes) -> bool:
         return self.at(uri).create(FileUri.parse(uri).key, data)
+
+
+def _keys(uris: Sequence[str]) -> list[str]:
+    """The keys of addresses, of which many lie in one directory: its spelling is looked at once."""
+    found: list[str] = []
+    above, key_above = "", ""
+    for uri in uris:
+        directory, slash, name = uri.rpartition("/")
+        if directory != above or not slash:
+            above, key_above = directory, FileUri.parse(f"{directory}/x").key[:-1] if slash else ""
+        # A step on the spot, or out of the way, is no name.
+        found.append(key_above + name if slash and name not in ("", ".", "..") else FileUri.parse(uri).key)
+    return found
 
 
 def _trim(prefix: str) -> str:
