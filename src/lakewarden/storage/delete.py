@@ -24,6 +24,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.uri import within
 from lakewarden.model.verdict import Outcome
 from lakewarden.storage.answers import Answer, Present, failed, looked_at, settled
+from lakewarden.storage.bulk_calls import body_of, sending
 from lakewarden.storage.compare import differs
 from lakewarden.storage.directories import directory_tag
 from lakewarden.storage.objects import ObjectStore
@@ -182,10 +183,12 @@ def _remote(store: ObjectStore, files: BatchFiles, valid: Validity, width: int) 
 def _bulk_s3(store: ObjectStore, ready: Sequence[Present], seconds: float) -> Answer:
     """One DeleteObjects request, sent once, each key with the tag it must still have. Every key is asked to be named."""
     assert store.s3 is not None
-    objects = [{"Key": key, "ETag": etag} if etag else {"Key": key} for _, key, etag in ready]
+    _, key, etag = ready[0]
+    first = {"Key": key, "ETag": etag} if etag else {"Key": key}
     try:
         client = store.s3.sent_once(seconds, _CONNECT_SECONDS)
-        return Answer.of(client.delete_objects(Bucket=store.bucket, Delete={"Objects": objects, "Quiet": False}))
+        with sending(body_of((key, etag) for _, key, etag in ready)):
+            return Answer.of(client.delete_objects(Bucket=store.bucket, Delete={"Objects": [first], "Quiet": False}))
     except Exception as error:
         return Answer(failure=error)
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lakewarden.model.errors import StoreUnavailableError
+from lakewarden.storage.bulk_calls import by_hand
 from lakewarden.storage.store import unavailable
 
 CHILDREN_PAGES = 20
@@ -35,7 +36,8 @@ class S3Calls:
         """
         limits = (seconds, connecting)
         if limits not in self._once:
-            self._once[limits] = self._client({"mode": "standard", "total_max_attempts": 1}, connecting, seconds)
+            once = self._client({"mode": "standard", "total_max_attempts": 1}, connecting, seconds)
+            self._once[limits] = by_hand(once)
         return self._once[limits]
 
     def _client(self, retries: Any, connecting: float, reading: float) -> Any:
