@@ -66,8 +66,12 @@ class Expiration:
         return bool(self.expired or self.refs_expired or self.changelogs)
 
 
-class Hands(Protocol):
-    """What a format may do while it expires, each step on the record; when that is, and who is at work meanwhile."""
+class ExpirySteps(Protocol):
+    """The steps that a format may take while it expires a table, and what it may ask meanwhile.
+
+    A format decides, and has no store or journal of its own: an archive is kept, and a file removed, through these
+    steps alone, so each of them is taken under the leases and is on the record.
+    """
 
     @property
     def now(self) -> datetime: ...
@@ -102,6 +106,6 @@ class Expirer(Protocol):
         """Why the plan does not fit the table any more; None if it does. `resumed`: part of it may be done already."""
         ...
 
-    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
+    def carry_out(self, pointer: Pointer, detail: Detail, steps: ExpirySteps) -> Changes:
         """Expire what was planned and may still go, and say how much of each kind went."""
         ...

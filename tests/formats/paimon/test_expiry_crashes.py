@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.jobs.snapshot_expiry import table_steps as hands
+from lakewarden.jobs.snapshot_expiry import table_steps
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.run import RunResult
 from lakewarden.steps.apply import ending
@@ -91,7 +91,7 @@ def owner_of(site: Site, name: str) -> tuple[Any, str]:
         "hint": (files, "put"),
         "changelog": (files, "create"),
         "intent": (deployment.ledger.journal, "intent"),
-        "delete": (hands, "delete"),
+        "delete": (table_steps, "delete"),
         "outcomes": (deployment.ledger.journal, "outcomes"),
         "head": (ending, "write_head"),
         "finish": (deployment.ledger.runs, "finish"),
@@ -181,15 +181,15 @@ def check_end(stage: Stage, undisturbed: End, *, finished: bool = False) -> None
 KILLED = """
 import os, sys
 from lakewarden.wiring import open_warden
-from lakewarden.jobs.snapshot_expiry import table_steps as hands
+from lakewarden.jobs.snapshot_expiry import table_steps
 warden = open_warden(sys.argv[1])
-real, calls = hands.delete, []
+real, calls = table_steps.delete, []
 def dying(*given, **more):
     calls.append(given)
     if len(calls) == 2:
         os._exit(9)
     return real(*given, **more)
-hands.delete = dying
+table_steps.delete = dying
 warden.apply(sys.argv[2])
 """
 
@@ -209,7 +209,7 @@ def test_what_was_released_by_the_crashed_run_is_deleted_in_the_end(
     """The files of a table that was half expired when the process died."""
     stage.set_back()
     with monkeypatch.context() as patched:
-        crashing(patched, hands, "delete", after=True, on_call=1)
+        crashing(patched, table_steps, "delete", after=True, on_call=1)
         with pytest.raises(Crash):
             stage.site.apply(stage.plan)
     stage.site.close()

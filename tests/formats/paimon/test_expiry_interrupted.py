@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.jobs.snapshot_expiry import table_steps as hands
+from lakewarden.jobs.snapshot_expiry import table_steps
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon import scenes
 from tests.formats.paimon.histories import Library, age, backdate
@@ -58,7 +58,7 @@ def stage(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(scope="module")
 def after(stage: Stage) -> dict[str, Any]:
     """Every deed done in the middle of the expiry of its own table, then deletion of whatever was released."""
-    put, delete = Stores.put, hands.delete
+    put, delete = Stores.put, table_steps.delete
     waiting = dict.fromkeys(CASES)
 
     def strike(uri: str, moment: str) -> None:
@@ -80,7 +80,7 @@ def after(stage: Stage) -> dict[str, Any]:
     plan = stage.site.plan(EXPIRY)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Stores, "put", putting)  # each catalog has stores of its own
-        patched.setattr(hands, "delete", deleting)
+        patched.setattr(table_steps, "delete", deleting)
         result = stage.site.apply(plan)
     assert not waiting, "every deed was done"
     stage.site.later(2)

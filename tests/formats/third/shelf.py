@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, UnreadableMetadataError
-from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, SnapshotLine
+from lakewarden.model.expiry import Changes, Detail, Expiration, ExpirySteps, SnapshotLine
 from lakewarden.model.format import Format, Vend
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import Files
@@ -80,10 +80,10 @@ class ShelfExpirer:
         same = read(self._files, pointer.metadata_location)["uuid"] == detail["uuid"]
         return None if same else "it was dropped and made again"
 
-    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
+    def carry_out(self, pointer: Pointer, detail: Detail, steps: ExpirySteps) -> Changes:
         document = read(self._files, pointer.metadata_location)
         left = [s for s in document["snapshots"] if s["id"] not in detail["snapshots"]]
-        hands.archive(json.dumps(document).encode(), detail["snapshots"])
+        steps.archive(json.dumps(document).encode(), detail["snapshots"])
         if not self._files.create(
             after(pointer.metadata_location), json.dumps({**document, "snapshots": left}).encode()
         ):

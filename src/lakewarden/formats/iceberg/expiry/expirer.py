@@ -21,7 +21,7 @@ from lakewarden.formats.iceberg.metadata.document import GARBLED, snapshots_of, 
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError, TableMovedError, UnreadableMetadataError
-from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, RefLine, SnapshotLine
+from lakewarden.model.expiry import Changes, Detail, Expiration, ExpirySteps, RefLine, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.table import Pointer, TableState, name_within
 
@@ -53,7 +53,7 @@ class IcebergExpirer:
         found = self._known.fresh(pointer.metadata_location).document.get("table-uuid")
         return None if found == detail["uuid"] else "it was dropped and made again"
 
-    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
+    def carry_out(self, pointer: Pointer, detail: Detail, steps: ExpirySteps) -> Changes:
         """Expire what was planned and may still go. Raises TableMovedError if the table does not hold still."""
         versions = self._versions()
         table = name_within(pointer.identifier)
@@ -64,14 +64,14 @@ class IcebergExpirer:
             reraise=True,
         )
         try:
-            return tries(self._once, versions, table, detail, hands)
+            return tries(self._once, versions, table, detail, steps)
         except GARBLED as error:
             # Whatever made it so since the plan: the other tables of the run are none of its business.
             reason = f"the metadata of {pointer.identifier} lacks or garbles a field ({error}); nothing was touched"
             raise UnreadableMetadataError(reason) from error
         except MovedOnError as conflict:
             busy = f"{pointer.identifier} changed {TRIES} times while its snapshots were about to expire ({conflict})"
-            gone = (hands.announced or frozenset()) - _ids(self._settled(versions, table, detail, hands))
+            gone = (steps.announced or frozenset()) - _ids(self._settled(versions, table, detail, steps))
             if gone:
                 # By an engine, or by a commit of ours that was refused as far as anybody said: not certainly untouched.
                 raise PlanOutdatedError(
@@ -79,31 +79,31 @@ class IcebergExpirer:
                 ) from conflict
             raise TableMovedError(f"{busy}; nothing of it was changed") from conflict
 
-    def _settled(self, versions: Versions, table: str, detail: Detail, hands: Hands) -> Version:
+    def _settled(self, versions: Versions, table: str, detail: Detail, steps: ExpirySteps) -> Version:
         """The table as it is now, with what an earlier commit of this run may have taken along."""
         version = versions.current(table)
-        announced = hands.announced
+        announced = steps.announced
         if version.document.get("table-uuid") != detail["uuid"]:
             # After a try of ours it is not certain that nothing was changed.
             moved = TableMovedError if announced is None else PlanOutdatedError
             raise moved(f"{table} was dropped and made again; nothing of the table that is there now was changed")
         if announced is None:
             return version
-        return versions.settle(table, version, announced, detail["refs"], partial(_may_go, detail, hands))
+        return versions.settle(table, version, announced, detail["refs"], partial(_may_go, detail, steps))
 
-    def _once(self, versions: Versions, table: str, detail: Detail, hands: Hands) -> Changes:
-        announced = hands.announced
-        version = self._settled(versions, table, detail, hands)
+    def _once(self, versions: Versions, table: str, detail: Detail, steps: ExpirySteps) -> Changes:
+        announced = steps.announced
+        version = self._settled(versions, table, detail, steps)
         if (refusal := table_state(table, version.location, version.document).refusal) is not None:
             # Garbage collection was switched off since the plan, say. It would not be planned now, nor is it committed.
             unreadable = refusal.code == UnreadableMetadataError.code
             raise (UnreadableMetadataError if unreadable else PlanOutdatedError)(refusal.message)
-        found = _still(version, detail, hands.in_use_since)
+        found = _still(version, detail, steps.in_use_since)
         snapshots = set(detail["snapshots"]) & found.expired.keys()
         refs = detail["refs"].keys() & found.refs_expired.keys()
         if snapshots or refs:
-            hands.archive(version.raw, sorted(snapshots))
-            version = versions.expire(table, version, snapshots, refs, hands.now)
+            steps.archive(version.raw, sorted(snapshots))
+            version = versions.expire(table, version, snapshots, refs, steps.now)
         # A snapshot that is gone without this commit was expired by an engine and is not counted. After a crash it may
         # have been this run's own earlier commit: what that commit had announced is counted.
         if announced is not None:
@@ -115,10 +115,10 @@ def _ids(version: Version) -> set[int]:
     return {int(s["snapshot-id"]) for s in snapshots_of(version.document)}
 
 
-def _may_go(detail: Detail, hands: Hands, version: Version) -> Collection[str]:
+def _may_go(detail: Detail, steps: ExpirySteps, version: Version) -> Collection[str]:
     """The planned refs that may go from a version of the table."""
     planned: Mapping[str, int] = detail["refs"]
-    return planned.keys() & _still(version, detail, hands.in_use_since).refs_expired.keys()
+    return planned.keys() & _still(version, detail, steps.in_use_since).refs_expired.keys()
 
 
 def _still(version: Version, detail: Detail, in_use_since: datetime | None) -> Retention:

@@ -25,7 +25,7 @@ from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import list_metadata
 from lakewarden.formats.paimon.metadata.table import MAIN, Branch, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError, PlanOutdatedError
-from lakewarden.model.expiry import Changes, Detail, Expiration, Hands, SnapshotLine
+from lakewarden.model.expiry import Changes, Detail, Expiration, ExpirySteps, SnapshotLine
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import FileOutcome, Files, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
@@ -53,14 +53,14 @@ class PaimonExpirer:
         """Why the plan does not fit the table any more."""
         return next(_differences(self._known.now(_location(pointer)), detail, resumed=resumed), None)
 
-    def carry_out(self, pointer: Pointer, detail: Detail, hands: Hands) -> Changes:
+    def carry_out(self, pointer: Pointer, detail: Detail, steps: ExpirySteps) -> Changes:
         """Expire what was planned, branch by branch. Raises PlanOutdatedError if the table moved meanwhile."""
         table = self._known.now(_location(pointer))
         if (why := next(_differences(table, detail, resumed=True), None)) is not None:
             raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
         branches = {branch.name: branch for branch in table.branches}
         for planned in detail["branches"]:
-            self._expire(table, branches[planned["name"]], planned, hands.retire)
+            self._expire(table, branches[planned["name"]], planned, steps.retire)
         counts = {kind: sum(len(p[kind]) for p in detail["branches"]) for kind in ("snapshots", "changelogs")}
         return {kind: count for kind, count in counts.items() if count or kind == "snapshots"}
 
