@@ -35,9 +35,9 @@ def state(row: KnownTable, **changes: object) -> TableState:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def look(*states: TableState, at: datetime = NOON, abandoned: frozenset[str] = frozenset()) -> Look:
+def look(*states: TableState, at: datetime = NOON, abandoned: dict[str, datetime] | None = None) -> Look:
     listed = {found.identifier: found.metadata_location for found in states}
-    return Look(listed, {found.identifier: found for found in states}, at, abandoned)
+    return Look(listed, {found.identifier: found for found in states}, at, abandoned or {})
 
 
 def codes(seen: Look, *rows: KnownTable) -> dict[str, str]:
@@ -80,8 +80,22 @@ def test_a_drop_is_never_believed_of_a_catalog_that_lists_nothing_it_listed_befo
     assert codes(look(state(stranger)), *gone) == {"lake.db.orders": ABSENT, "lake.db.users": ABSENT}
 
 
+def test_a_catalog_with_other_tables_of_the_same_names_is_not_healthy() -> None:
+    """A catalog that was lost and partly made again says nothing of what it listed before."""
+    missed = ORDERS._replace(absent_since=NOON - 100 * DAY)
+    assert codes(look(state(USERS, uuid="u-new")), missed, USERS)["lake.db.orders"] == ABSENT
+
+
+def test_a_table_that_was_known_under_two_names_is_not_the_other_renamed() -> None:
+    copied = ORDERS._replace(identifier="lake.db.copy", outside_roots=(), roots=("s3://b/copy/",))
+    assert codes(look(state(copied), state(USERS)), ORDERS, copied, USERS) == {"lake.db.orders": ABSENT}
+    assert codes(look(state(copied), state(USERS)), ORDERS, USERS) == {}
+
+
 def test_an_operator_may_give_a_table_up() -> None:
-    assert codes(look(state(USERS), abandoned=frozenset({"u-1"}))) == {}
+    assert codes(look(state(USERS), abandoned={"u-1": NOON})) == {}
+    seen_again = {"u-1": ORDERS.at - timedelta(seconds=1)}
+    assert codes(look(state(USERS), abandoned=seen_again)) == {"lake.db.orders": ABSENT}
 
 
 def test_another_table_of_the_same_name_is_not_the_one_that_was_seen() -> None:

@@ -50,11 +50,13 @@ class Switches:
         """Declare that a table uuid that no catalog knows has no owner any more."""
         self._record(ABANDON, actor, reason, uuid)
 
-    def abandoned(self) -> frozenset[str]:
-        """The table uuids that were declared ownerless."""
-        query = select(switches.c.subject).where(switches.c.act == ABANDON)
+    def abandoned(self) -> dict[str, datetime]:
+        """The table uuids that were declared ownerless, each with the last time that it was."""
+        query = (
+            select(switches.c.subject, switches.c.at).where(switches.c.act == ABANDON).order_by(switches.c.switch_id)
+        )
         with self._connections.read() as connection:
-            return frozenset(str(subject) for subject in connection.execute(query).scalars())
+            return {str(row.subject): row.at for row in connection.execute(query)}
 
     def forget(self, identifier: str, actor: Actor, reason: str) -> None:
         """Put on record that a table's past no longer counts: it was dropped, emptied or set back on purpose."""

@@ -8,7 +8,7 @@ Its files look like orphans of the other, and stay until the drop is believed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.model.errors import Refusal
@@ -23,13 +23,21 @@ UNREAD, ABSENT, LESS = "LW-ROOT-001", "LW-DOUBT-001", "LW-DOUBT-002"
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One table in doubt, every place that it ever touched, and what to say of each."""
+    """One table in doubt, every place that it ever touched, and what to say of each.
+
+    `uuid` tells it apart from another table that has its name by now.
+    """
 
     table: str
     places: tuple[str, ...]
     code: str
     why: str
     hint: str
+    uuid: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.table, self.uuid
 
     def refusal(self, place: str) -> Refusal:
         message = f"{self.table} had files under {place} and {self.why}; nothing under it is touched"
@@ -40,13 +48,13 @@ class Doubt:
 class Look:
     """One look at all catalogs: the tables they list, each with its metadata, and those of them that were read.
 
-    A table that was not read is at the metadata at which it was read before. `abandoned`: what operators gave up.
+    A table that was not read is at the metadata at which it was read before. `abandoned`: what operators gave up, and when.
     """
 
     listed: Mapping[str, str]
     states: Mapping[str, TableState]
     at: datetime
-    abandoned: Collection[str] = frozenset()
+    abandoned: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def elsewhere(self) -> dict[str, TableState]:
@@ -57,8 +65,19 @@ class Look:
         }
 
     def healthy(self, memory: Memory) -> frozenset[str]:
-        """The catalogs that still list a table which they listed before. An empty one may have lost everything."""
-        return frozenset(catalog_of(row.identifier) for row in memory.rows if row.identifier in self.listed)
+        """The catalogs that still list a table which they listed before: that very table, not another of its name.
+
+        An empty catalog may have lost everything, and so may one in which a few tables were made again.
+        """
+        return frozenset(catalog_of(row.identifier) for row in memory.rows if self._is_listed(row))
+
+    def gave_up(self, row: KnownTable) -> bool:
+        """Whether an operator gave this table up, and it was not seen again since."""
+        return row.uuid in self.abandoned and row.at <= self.abandoned[row.uuid]
+
+    def _is_listed(self, row: KnownTable) -> bool:
+        state = self.states.get(row.identifier)
+        return row.identifier in self.listed and (state is None or state.uuid == row.uuid)
 
 
 def doubts_of(memory: Memory, look: Look) -> list[Doubt]:
@@ -66,21 +85,28 @@ def doubts_of(memory: Memory, look: Look) -> list[Doubt]:
     elsewhere, healthy = look.elsewhere, look.healthy(memory)
     found: list[Doubt] = []
     for row in memory.rows:
-        state, is_there = now_of(row, look, elsewhere)
+        state, is_there = now_of(row, look, elsewhere, memory)
         if not is_there:
-            if row.uuid not in look.abandoned and not is_believed_dropped(row, healthy, look.at):
+            if not look.gave_up(row) and not is_believed_dropped(row, healthy, look.at):
                 found.append(_absent(row, renewed=row.identifier in look.listed))
         elif state is not None:
             found += _less(row, state)
     return found
 
 
-def now_of(row: KnownTable, look: Look, elsewhere: Mapping[str, TableState]) -> tuple[TableState | None, bool]:
-    """What a known table is now, under whatever name, if it was read; and whether any catalog lists it."""
+def now_of(
+    row: KnownTable, look: Look, elsewhere: Mapping[str, TableState], memory: Memory
+) -> tuple[TableState | None, bool]:
+    """What a known table is now, under whatever name, if it was read; and whether any catalog lists it.
+
+    A table that was known under two names at once (a copy with the same uuid) is two: neither is the other renamed.
+    """
     state = look.states.get(row.identifier)
     if row.identifier in look.listed and (state is None or not (row.uuid and state.uuid) or state.uuid == row.uuid):
         return state, True
     renamed = elsewhere.get(row.uuid) if row.uuid else None
+    if renamed is not None and memory.has(renamed.identifier, row.uuid):
+        renamed = None
     if renamed is None and row.seen_location:
         at = elsewhere.get(row.seen_location)
         renamed = at if at is not None and not at.is_visible else None
@@ -120,18 +146,19 @@ def _less(row: KnownTable, state: TableState) -> Iterator[Doubt]:
     """Why a table that is there is in doubt, if it is."""
     if not state.is_visible:
         refusal = state.refusal or Refusal(UNREAD, "its metadata is not known", "")
-        yield Doubt(row.identifier, row.places, UNREAD, f"cannot be read now ({refusal.message})", refusal.hint)
+        why = f"cannot be read now ({refusal.message})"
+        yield Doubt(row.identifier, row.places, UNREAD, why, refusal.hint, row.uuid)
     elif row.live_files and not state.manifest_lists and not state.manifests:
         why = f"is empty now, where it needed {row.live_files} files before"
-        yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was emptied on purpose"))
+        yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was emptied on purpose"), row.uuid)
     elif is_older(row, state):
         why = f"is at {state.metadata_location} now, which is older than {row.seen_location}, seen before"
-        yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was set back on purpose"))
+        yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was set back on purpose"), row.uuid)
 
 
 def is_older(row: KnownTable, state: TableState) -> bool:
     """Whether a table's metadata was written before the one that was seen last, and does not continue it."""
-    if not row.seen_ms or row.seen_location == state.metadata_location or state.updated_ms > row.seen_ms:
+    if not row.seen_ms or row.seen_location == state.metadata_location or state.updated_ms >= row.seen_ms:
         return False
     return row.seen_location not in {logged.uri for logged in state.history}
 
@@ -143,7 +170,7 @@ def _absent(row: KnownTable, renewed: bool) -> Doubt:
         f"A drop is believed {MARGINS.drop_grace.total_seconds() / 3600:.0f} hours after it was first noticed, while the "
         f"catalog lists other tables that it listed before. {_hint(row, 'If it is gone for good')}"
     )
-    return Doubt(row.identifier, row.places, ABSENT, lost + since, hint)
+    return Doubt(row.identifier, row.places, ABSENT, lost + since, hint, row.uuid)
 
 
 def _hint(row: KnownTable, when: str) -> str:

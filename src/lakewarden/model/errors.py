@@ -190,6 +190,15 @@ class IncompleteManifestError(LakewardenError):
     )
 
 
+class UnknownAddressError(IncompleteManifestError):
+    """A file that cannot be found by its name may be any file."""
+
+    code = "LW-TABLE-013"
+    hint = (
+        "Rewrite the table so that it names its files by plain addresses, or drop it from its catalog; then plan again."
+    )
+
+
 class UnsupportedTableError(LakewardenError):
     code = "LW-TABLE-003"
     exit_code = Exit.REFUSED

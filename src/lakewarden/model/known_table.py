@@ -46,6 +46,7 @@ class Memory:
 
     def __init__(self, rows: Iterable[KnownTable] = ()) -> None:
         self.rows = tuple(rows)
+        self._keys = {row.key for row in self.rows}
         self._by_uuid: dict[str, KnownTable] = {}
         self._by_name: dict[str, KnownTable] = {}
         self._by_location: dict[str, KnownTable] = {}
@@ -63,6 +64,10 @@ class Memory:
         if named is not None and (named.uuid == state.uuid or not (named.uuid and state.uuid)):
             return named
         return self._by_uuid.get(state.uuid) if state.uuid else self._by_location.get(state.metadata_location)
+
+    def has(self, identifier: str, uuid: str) -> bool:
+        """Whether this very table was seen under this name."""
+        return (identifier, uuid) in self._keys
 
     def named(self, identifier: str) -> KnownTable | None:
         """What is known of the table that last had this name."""

@@ -98,6 +98,13 @@ class Catalog(Protocol):
         """
         ...
 
+    def beside(self, location: str) -> Sequence[str]:
+        """Where a table may be that the catalog does not list, newest first, by what lies beside its metadata of before.
+
+        Empty if nothing of it is left; a bounded number. Raises LakewardenError if that cannot be told.
+        """
+        ...
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer. What cannot be understood comes back refused, never raised."""
         ...

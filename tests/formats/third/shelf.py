@@ -47,6 +47,10 @@ class ShelfFormat:
     def pointer(self, identifier: str) -> Pointer | None:
         return next((found for found in self.pointers() if found.identifier == identifier), None)
 
+    def beside(self, location: str) -> Sequence[str]:
+        newest = current(self._files, location.rpartition("/")[0] + "/")
+        return [newest] if newest else []
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         location = pointer.metadata_location.rpartition("/")[0] + "/"
         found = TableState(

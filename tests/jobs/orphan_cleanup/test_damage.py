@@ -73,7 +73,7 @@ DAMAGED = (
 def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("damage"))
     site.sections["orphan_cleanup"]["max_orphan_share"] = 0.9
-    tables = {name: site.add(f"d.{name}") for name in (*DAMAGED, "healthy", "renamed", "outside", "lost_data", "plain")}
+    tables = {name: site.add(f"d.{name}") for name in (*DAMAGED, "healthy", "renamed", "lost_data", "plain")}
     for name in ("neighbour", "hurt"):
         tables[name] = site.add(f"d.{name}", location=f"file://{site.base}/warehouse/together/{name[0]}")
     tables["above"] = site.add("d.above", location=f"file://{site.base}/warehouse/together")
@@ -102,8 +102,6 @@ def lake(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Site:
     rewritten_uncompressed(tables["plain"])
     path = rewritten_uncompressed(tables["renamed"])
     flip(path, path.read_bytes().rindex(b".parquet") - 3)
-    path = rewritten_uncompressed(tables["outside"])
-    flip(path, path.read_bytes().rindex(b"file:///"))
     data_files(tables["lost_data"])[0].unlink()
     site.old()
     return site
@@ -154,9 +152,18 @@ def test_a_name_that_a_flip_turned_into_another_one_is_missed_in_the_listing(see
     assert seen.refusal("d.renamed") == "LW-BRAKE-002"
 
 
-def test_an_address_of_no_known_kind_refuses_its_table(seen: Seen) -> None:
-    assert seen.refusal("d.outside") == "LW-TABLE-002"
-    assert "no address that is known" in seen.message("d.outside")
+def test_a_file_by_no_address_that_is_known_may_be_any_file(site: Site) -> None:
+    """Nobody ever read the table, and every file of the others may be the one that it means."""
+    outside, healthy = site.add("o.outside"), site.add("o.healthy")
+    plant(healthy, "data/{}.parquet")
+    path = rewritten_uncompressed(outside)
+    flip(path, path.read_bytes().rindex(b"file:///"))
+    site.old()
+    seen = site.plan()
+    assert seen.refusal("o.outside") == "LW-TABLE-013"
+    assert "no address that is known" in seen.message("o.outside")
+    assert seen.refusal("o.healthy") == "LW-BRAKE-007"
+    assert "lake.o.outside may need any of these" in seen.message("o.healthy")
 
 
 def test_a_live_file_that_is_not_there_pulls_the_brake(seen: Seen) -> None:

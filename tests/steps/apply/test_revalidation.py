@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from pyiceberg.table import Table
 
 from lakewarden.model.errors import InvariantViolationError, StateError
 from lakewarden.model.run import RunResult
+from lakewarden.steps.observe.fleet import load_fleet
+from lakewarden.steps.observe.memory import Reached, remember
 from tests.support.lakes import MONTH_SECONDS, age_everything, append, local_path, write_table
 from tests.support.worlds import MakeWorld, World, at_batch, hand_plan, plant_rows
 
@@ -318,6 +321,28 @@ def _remember_reach(world: World, identifier: str, outside: str) -> None:
     deployment = world.warden._deployment
     prefix = f"{world.table(outside).location()}/"
     deployment.ledger.known_tables.record([KnownTable(identifier, "u", 1, 1, (prefix,), deployment.clock.now())])
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_orphan_that_a_table_took_in_before_its_catalog_lost_it_stays(world: World, moment: str) -> None:
+    """Its own directory still holds its newest metadata, and that names the file in the other table's directory."""
+    orphans = add_late(world, CLICKS)
+    remember_fleet(world)
+
+    def move() -> None:
+        world.table(ORDERS).add_files([f"file://{orphans[-1]}"])
+        world.catalog().drop_table(ORDERS)
+
+    result = apply_while(world, moment, move, orphans)
+    assert orphans[-1].exists()
+    assert result.status == "partial"
+
+
+def remember_fleet(world: World) -> None:
+    """What a plan would have remembered: every table, read with all its manifests."""
+    deployment = world.warden._deployment
+    fleet = load_fleet(deployment, datetime.now(UTC))
+    remember(deployment, fleet, {s.identifier: Reached(whole=s.metadata_location) for s in fleet.states})
 
 
 def test_a_table_that_is_not_listed_any_more_keeps_its_root(world: World) -> None:

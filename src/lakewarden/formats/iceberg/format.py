@@ -10,6 +10,7 @@ from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.commit.open import VersionsOf
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
 from lakewarden.formats.iceberg.manifests.reader import IcebergReader
+from lakewarden.formats.iceberg.metadata.beside import newest_beside
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.partitions.expirer import IcebergPartitionExpirer
 from lakewarden.formats.iceberg.relocation.relocator import IcebergRelocator
@@ -26,6 +27,7 @@ class IcebergFormat:
 
     def __init__(self, name: str, properties: Mapping[str, str], files: Files, vend: Vend) -> None:
         self.name = name
+        self._files = files
         connection = Connection(name, properties)
         known = KnownVersions(files)
         versions = VersionsOf(connection, files)
@@ -43,6 +45,10 @@ class IcebergFormat:
     def pointer(self, identifier: str) -> Pointer | None:
         """One table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
         return self._catalog.pointer(identifier)
+
+    def beside(self, location: str) -> Sequence[str]:
+        """The metadata files in the directory of one, newest first."""
+        return newest_beside(self._files, location)
 
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, with the states that were current since the cut-off as soft roots."""

@@ -41,6 +41,10 @@ class PaimonFormat:
         """One table and the fingerprint of its metadata files. Raises CatalogUnavailableError."""
         return self._catalog.pointer(identifier)
 
+    def beside(self, location: str) -> Sequence[str]:
+        """The table's directory, as it is now, if anything is left in it."""
+        return self._catalog.beside(location)
+
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
         """The table at that pointer, or as it is now if it has moved on; refused where it cannot be understood."""
         return self._catalog.load(pointer)

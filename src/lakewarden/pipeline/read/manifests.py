@@ -25,6 +25,7 @@ from lakewarden.model.errors import (
     IncompleteManifestError,
     LakewardenError,
     Refusal,
+    UnknownAddressError,
     UnprovenListError,
     UnreadableMetadataError,
 )
@@ -43,7 +44,7 @@ FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
 NOTE = "!"
-HINTS = {error.code: error.hint for error in (BoundsError, UnprovenListError)}
+HINTS = {error.code: error.hint for error in (BoundsError, UnknownAddressError, UnprovenListError)}
 
 Batches = Iterable[pa.RecordBatch]
 Row = dict[str, Any]
@@ -240,7 +241,7 @@ def _check_totals(rows: list[Row], found: list[pa.Table], errors: Errors, doubts
     for table in found:
         owner = table["owner"].to_numpy()
         for index in set(owner[pc.is_null(table["path"]).to_numpy()]) - errors.keys():
-            errors[index] = IncompleteManifestError("names a manifest by no address that is known")
+            errors[index] = UnknownAddressError("names a manifest by no address that is known")
         counts = pc.fill_null(table["live"], 0).to_numpy()
         is_data = table["content"].to_numpy() == 0
         data += np.bincount(owner, weights=counts * is_data, minlength=len(rows))
@@ -360,7 +361,7 @@ def _check_counts(rows: list[Row], counts: NDArray[np.int64], live: list[pa.Tabl
             if expected is not None and count != expected:
                 errors[index] = IncompleteManifestError(f"has {count} {what} where its list says {expected}")
         if nameless[index]:
-            errors[index] = IncompleteManifestError("names a file by no address that is known")
+            errors[index] = UnknownAddressError("names a file by no address that is known")
 
 
 def _without(errors: Errors, table: pa.Table, owner: NDArray[np.int64]) -> pa.Table:

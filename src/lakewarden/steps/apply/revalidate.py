@@ -73,8 +73,11 @@ class Revalidation:
         found = zip(moved, load_states(moved, self.plan.cutoff), strict=True)
         changed = [(one, state) for one, state in found if not self._is_as_before(state)]
         states = [state for _, state in changed]
-        for prefix, why in doubted_now(self.deployment, self.plan, self.memory, now, states).items():
+        doubted = doubted_now(self.deployment, self.plan, self.memory, now, states)
+        for prefix, why in doubted.roots.items():
             self.stopped.setdefault(prefix, why.message)
+        for state in doubted.unlisted:
+            self._take_in_unlisted(state)
         for (_, pointer), state in changed:
             self._take_in(now, pointer, state)
         return began
@@ -150,6 +153,15 @@ class Revalidation:
             self.covered[name] = pointer.metadata_location
             if state.may_be_replaced:
                 self.digests[name] = state.digest
+
+    def _take_in_unlisted(self, state: TableState) -> None:
+        """What a table needs that no catalog lists any more: since the plan it may have taken in a file of any root."""
+        if state.is_visible and self.plan.pointers.get(state.identifier) == state.metadata_location:
+            return
+        damage = self._reach(self.deployment.format_of(state.identifier), state) if state.is_visible else "unreadable"
+        if damage is not None:
+            reason = f"{state.identifier} is not listed any more, and what it needs is not known ({damage})"
+            self._stop_touched(state, reason, unknown=True)
 
     def _stop_touched(self, state: TableState, reason: str, *, unknown: bool) -> None:
         """Stop the roots that a table touches or ever touched; every root, if it may have taken in a file of any."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakewarden.model.doubt import UNREAD, Doubt, doubted_roots
-from lakewarden.model.errors import ROOT_REFUSALS, Refusal, UnlistableError
+from lakewarden.model.errors import ROOT_REFUSALS, Refusal, UnknownAddressError, UnlistableError
 from lakewarden.model.plan import PartFile, Tallies, Tally, add_tallies
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.answer import Answer
@@ -124,6 +124,8 @@ def damaged_since(fleet: Fleet, findings: Findings) -> str | None:
     for number, state in enumerate(fleet.states):
         why = findings.table_refusals.get(number) or (None if state.is_visible else state.refusal)
         seen = fleet.memory.of(state)
+        if why is not None and why.code == UnknownAddressError.code:
+            return f"{state.identifier} may need any of these: {why.message}"
         if why is None or seen is None or not seen.seen_location or state.identifier in fleet.homes:
             continue
         if seen.metadata_location == state.metadata_location:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakewarden.model.doubt import Doubt, Look, doubted_roots, doubts_of
+from lakewarden.model.doubt import UNREAD, Doubt, Look, doubted_roots, doubts_of
 from lakewarden.model.errors import CatalogUnavailableError, Refusal, StoreUnavailableError
 from lakewarden.model.known_table import Memory
 from lakewarden.model.ports import Catalog
@@ -20,6 +20,7 @@ from lakewarden.model.uri import FileUri
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.links import aliased
 from lakewarden.steps.observe.owners import foreign_owner, owner_record
+from lakewarden.steps.observe.unlisted import unlisted_tables
 
 LOAD_THREADS = 16
 TRIES = 3
@@ -31,6 +32,7 @@ class Fleet:
 
     `homes` has the tables whose files are known by bare name, and what those names are prefixed with to be compared.
     `memory` is what was known before of every table ever seen; `doubts` are those of which less can be seen now.
+    `unlisted` are those of the tables that no catalog lists: they are read where they were last seen, and refused.
     """
 
     states: tuple[TableState, ...]
@@ -39,6 +41,7 @@ class Fleet:
     homes: Mapping[str, str] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     doubts: Sequence[Doubt] = ()
+    unlisted: frozenset[str] = frozenset()
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -77,24 +80,34 @@ def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:
     """Load every table, and refuse each root of which anything is unknown."""
     found = pointers_of(deployment.formats.values())
     states = load_states(found.values(), cutoff)
+    memory = deployment.ledger.known_tables.memory()
+    doubts = doubts_of(memory, _look(deployment, states))
+    absent = unlisted_tables(deployment.formats, memory, doubts, found, cutoff)
+    states += absent
     claims = claims_of(states)
     roots = group_roots(claims)
     homes = homes_of(roots, {state.identifier for state in states if deployment.readers[state.format].by_name})
-    memory = deployment.ledger.known_tables.memory()
-    fleet = Fleet(tuple(states), tuple(claims), (), homes, memory)
-    doubts = doubts_of(memory, look_of(deployment, fleet))
-    return replace(fleet, roots=tuple(_refused_roots(deployment, roots, states, doubts)), doubts=doubts)
+    refused = _refused_roots(deployment, roots, states, doubts)
+    unlisted = frozenset(state.identifier for state in absent)
+    return Fleet(tuple(states), tuple(claims), tuple(refused), homes, memory, doubts, unlisted)
 
 
 def look_of(deployment: Deployment, fleet: Fleet) -> Look:
     """The fleet as it is compared with what is remembered."""
-    states = {state.identifier: state for state in fleet.states}
-    return Look(fleet.pointers, states, deployment.clock.now(), deployment.ledger.switches.abandoned())
+    return _look(deployment, (state for state in fleet.states if state.identifier not in fleet.unlisted))
+
+
+def _look(deployment: Deployment, states: Iterable[TableState]) -> Look:
+    by_name = {state.identifier: state for state in states}
+    listed = {name: state.metadata_location for name, state in by_name.items()}
+    return Look(listed, by_name, deployment.clock.now(), deployment.ledger.switches.abandoned())
 
 
 def own_home(deployment: Deployment, state: TableState) -> str | None:
     """What prefixes the names of a table that shares no directory, if its format knows files by name."""
-    return BY_NAME + FileUri.parse(state.location).as_prefix() if deployment.readers[state.format].by_name else None
+    if not deployment.readers[state.format].by_name or not state.location:
+        return None
+    return BY_NAME + FileUri.parse(state.location).as_prefix()
 
 
 def load_states(pointers: Iterable[tuple[Catalog, Pointer]], cutoff: datetime) -> list[TableState]:
@@ -136,6 +149,7 @@ def _refused_roots(
         reason = (
             _misplaced(root, deployment.state)
             or _mixed(root, tables)
+            or (doubted[root.prefix] if root.prefix in doubted and doubted[root.prefix].code != UNREAD else None)
             or _unreadable(root, tables)
             or next((forked[table.uuid] for table in tables if table.uuid in forked), None)
             or doubted.get(root.prefix)

@@ -43,12 +43,17 @@ def remember(deployment: Deployment, fleet: Fleet, reached: Mapping[str, Reached
     seen: list[KnownTable] = []
     for state in fleet.states:
         before = fleet.memory.of(state)
+        if state.identifier in fleet.unlisted:
+            continue
         if before is not None and before.identifier in doubted:
+            if before.absent_since is not None:
+                seen.append(before._replace(absent_since=None))
             continue
         found = reached.get(state.identifier)
         ages = not deployment.readers[state.format].by_name
         row = _row(state, before, found, outside(state), look.at, ages=ages)
-        if row is not None and row != before:
+        # A table that was given up and is seen again counts as any other from now on.
+        if row is not None and (row != before or (state.is_visible and look.gave_up(row))):
             seen.append(row._replace(at=look.at))
     missing, gone = _missing_and_gone(fleet.memory, look)
     deployment.ledger.known_tables.record([*seen, *missing], gone)
@@ -91,7 +96,9 @@ def _row(
     roots = [FileUri.parse(root).as_prefix() for root in state.roots]
     if not state.is_visible:
         # A table that nobody could read yet is known by its directory at least.
-        return before or (KnownTable(state.identifier, "", 0, 0, (), now, roots=tuple(roots)) if roots else None)
+        if before is not None:
+            return before._replace(absent_since=None)
+        return KnownTable(state.identifier, "", 0, 0, (), now, roots=tuple(roots)) if roots else None
     old = before or KnownTable(state.identifier, state.uuid, 0, 0, (), now)
     whole = found is not None and not found.damaged
     found = found or Reached()
@@ -117,11 +124,11 @@ def _missing_and_gone(memory: Memory, look: Look) -> tuple[list[KnownTable], lis
     missing: list[KnownTable] = []
     gone: list[KnownTable] = []
     for row in memory.rows:
-        state, is_there = now_of(row, look, elsewhere)
+        state, is_there = now_of(row, look, elsewhere, memory)
         if is_there:
             if state is not None and state.is_visible and (state.identifier, state.uuid) != row.key:
                 gone.append(row)
-        elif row.uuid in look.abandoned or is_believed_dropped(row, healthy, look.at):
+        elif look.gave_up(row) or is_believed_dropped(row, healthy, look.at):
             gone.append(row)
         elif row.absent_since is None:
             missing.append(row._replace(absent_since=look.at))

@@ -36,7 +36,9 @@ def strangers_in(
     from lakewarden.pipeline.read import strangers
     from lakewarden.pipeline.read.frames import stored
 
-    abandoned = deployment.ledger.switches.abandoned()
+    seen_since = {row.uuid: row.at for row in deployment.ledger.known_tables.memory().rows}
+    given_up = deployment.ledger.switches.abandoned()
+    abandoned = {uuid for uuid, when in given_up.items() if uuid not in seen_since or seen_since[uuid] <= when}
     recognisers = {fmt: reader.recogniser(states, since, abandoned) for fmt, reader in deployment.readers.items()}
     formats = {state.identifier: state.format for state in states}
     recognise = partial(strangers.recognise, recognisers, formats, deployment.stores)

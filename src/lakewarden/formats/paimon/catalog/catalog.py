@@ -60,6 +60,11 @@ class PaimonCatalog:
         location = f"{self._warehouse()}{database}{DATABASE_SUFFIX}/{table}/"
         return self._pointer(identifier, location, known=False) if self._exists(location) else None
 
+    def beside(self, location: str) -> Sequence[str]:
+        """A table's own place, if anything is left there. Raises StoreUnavailableError."""
+        found = self._files.entries(location.rpartition("#")[0])
+        return [location] if found.files or found.directories else []
+
     def load(self, pointer: Pointer) -> TableState:
         """The table at that pointer, or as it is now if it has moved on; refused where it cannot be understood."""
         location, _, seen = pointer.metadata_location.rpartition("#")
