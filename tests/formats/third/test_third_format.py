@@ -172,7 +172,9 @@ def test_a_snapshot_that_came_back_keeps_its_files(library: Library) -> None:
     library.run(EXPIRY, "lib.shelf.a")
     (shelf.path / "state-5.json").write_text(json.dumps(before))
     library.later(hours=25)
-    assert library.plan(DELETION, "lib.shelf.a").plan.totals()["changes"] == {"files": 0}
+    seen = library.plan(DELETION, "lib.shelf.a")
+    assert seen.refusal("lib.shelf.a") == "LW-DOUBT-002", "it is older than it was, and nothing says that it goes on"
+    assert not seen.plan.totals()["changes"]
     assert shelf.needed() <= shelf.everything()
 
 
