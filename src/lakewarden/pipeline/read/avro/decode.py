@@ -153,7 +153,12 @@ class DecoderHungError(IncompleteManifestError):
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """A child that was forked, with what is used of a `Popen`."""
+    """A child that was forked, with what is used of a `Popen`.
+
+    Not a `multiprocessing.Process`: that one is joined or terminated when its parent ends, while this child outlives a
+    Spark worker that ends without any cleaning up, and removes what both left; and a decoder that is started anew and
+    one that is forked answer the same lines.
+    """
 
     pid: int
     stdin: TextIO
