@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.model.errors import UnlistableError
 from lakewarden.model.table import ReachedFile, TableState
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline.compare import compare as comparing
@@ -109,6 +110,22 @@ def test_a_name_above_a_root_by_the_same_link_is_no_other_name(tmp_path: Path) -
     state = TableState("lake.a.t", "iceberg", "u", f"{root}m.json", root, (root,), files=(above,))
     assert aliased([root], [state]) == {}
     assert aliased([root], [replace(state, files=(above, below))]).keys() == {root}
+
+
+@pytest.mark.parametrize(
+    ("target", "refused"), [("lake", False), ("lake/t", False), ("lake/t/data", True), ("elsewhere", False)]
+)
+def test_a_stray_link_among_tables_refuses_no_table_that_it_leads_to(
+    tmp_path: Path, target: str, refused: bool
+) -> None:
+    (tmp_path / "lake/t/data").mkdir(parents=True)
+    (tmp_path / "lake/stray").symlink_to(tmp_path / target)
+    known, odd = f"file://{tmp_path}/lake/t/", f"file://{tmp_path}/lake/stray/"
+    table = TableState("lake.a.t", "paimon", "u", f"{known}#1", known, (known,))
+    stray = TableState("lake.a.stray", "paimon", "", f"{odd}#odd", odd, (odd,)).refused(
+        UnlistableError("odd").refusal()
+    )
+    assert (known in aliased([known, odd], [table, stray])) == refused
 
 
 @pytest.mark.parametrize("most", [comparing.MOST_LIVE, -1], ids=["by hashes", "by the join"])

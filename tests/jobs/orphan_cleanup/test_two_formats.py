@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from lakewarden.pipeline.compare import compare as comparing
 from tests.formats.paimon.tables import Lake, LakeTable, write_outside
-from tests.jobs.orphan_cleanup.site import Site, data_files, register
+from tests.jobs.orphan_cleanup.site import Site, data_files, plant, register
 from tests.support.deployments import planned
 from tests.support.lakes import age_everything, local_path
 
@@ -130,3 +131,29 @@ def test_files_of_an_iceberg_table_that_a_paimon_table_needs(
     shutil.move(mixed.base / commit.name, commit)
     mixed.apply(seen)
     assert (needed.exists(), late.exists(), orphan.exists()) == (True, True, False)
+
+
+def test_odd_names_in_a_database_of_paimon_stop_nothing_else(mixed: Mixed) -> None:
+    """A stray link and a name that is no UTF-8, through every job that plans."""
+    stream = Lake(mixed.base / "stream").create("t")
+    stream.write("one", "two")
+    orphan = next(stream.path.rglob("data-*")).with_name(f"data-{uuid4()}-0.parquet")
+    orphan.write_bytes(b"x")
+    os.mkdir(os.fsencode(stream.path.parent) + b"/no\xffutf8")
+    (stream.path.parent / "stray").symlink_to(mixed.base)
+    planted = plant(mixed.add("m.t"), "data/{}.parquet")
+    mixed.old()
+    age_everything(stream.path)
+    seen = mixed.plan(warden=mixed.warden)
+    refusals = {table.identifier: table.refusal and table.refusal.code for table in seen.plan.tables}
+    odd = {name for name, code in refusals.items() if code == "LW-STORE-003"}
+    assert len(odd) == 2
+    assert {name: code for name, code in refusals.items() if name not in odd} == {
+        "lake.m.t": None, "stream.db.t": None,
+    }  # fmt: skip
+    assert seen.orphans() == {orphan, *planted}
+    mixed.apply(seen)
+    assert not any(path.exists() for path in (orphan, *planted))
+    for job in ("snapshot-expiry", "partition-expiry", "physical-deletion"):
+        tables = {table.identifier: table.refusal for table in mixed.warden.plan(job).plan.tables}
+        assert all(tables.get(name) is None for name in ("lake.m.t", "stream.db.t"))

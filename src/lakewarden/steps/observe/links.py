@@ -10,26 +10,33 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
-from lakewarden.model.errors import Refusal
+from lakewarden.model.errors import Refusal, UnlistableError
 from lakewarden.model.roots import named_outside
 from lakewarden.model.table import TableState
 
 LOCAL = "file://"
+STRAY = UnlistableError.code
 HINT = "Name every table, and every directory it writes to, by the same path."
 
 
 def aliased(prefixes: Iterable[str], states: Iterable[TableState]) -> dict[str, Refusal]:
     """Those of these directories that another of them, or a table, reaches through a link under another name."""
+    states = list(states)
     local = {prefix for prefix in prefixes if prefix.startswith(LOCAL)}
     if not local:
         return {}
+    # Behind a stray link nothing is read, so nobody names a file through it: it may lead to a table, or to the directory
+    # of all of them. Only where it leads into a table's directory may something lie there that nobody knows.
+    stray = {root for state in states if state.refusal and state.refusal.code == STRAY for root in state.roots}
     found: dict[str, Refusal] = {}
     above: list[tuple[str, str]] = []
     # In order, whatever lies within a directory follows it.
     for there, place in sorted((_real(place), place) for place in local.union(*map(_elsewhere, states))):
         while above and not there.startswith(above[-1][0]):
             above.pop()
-        for _, other in above:
+        for around, other in above:
+            if other in stray or (place in stray and there == around):
+                continue
             if not place.startswith(other) and not other.startswith(place):
                 linked, target = (place, other) if place != there else (other, place)
                 found |= {name: _refusal(linked, target) for name in (place, other) if name in local}
