@@ -39,15 +39,25 @@ def blocks(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
     sync, at = take(data, at, SYNC_BYTES)
     size = len(data)
     while at < size:
-        count, at = number(data, at)
-        length, at = number(data, at)
+        # Some writers give each row a block of its own, so numbers of one and two bytes are read on the spot.
+        count = data[at]
+        if count < 0x80:
+            count, at = (count >> 1) ^ -(count & 1), at + 1
+        else:
+            count, at = number(data, at)
+        low = data[at]
+        if low >= 0x80 and (high := data[at + 1]) < 0x80:
+            value = low & 0x7F | high << 7
+            length, at = (value >> 1) ^ -(value & 1), at + 2
+        else:
+            length, at = number(data, at)
         if count < 0 or length < 0:
             raise ValueError("a block with a negative size")
-        block, at = take(data, at, length)
-        marker, at = take(data, at, SYNC_BYTES)
-        if marker != sync:
-            raise ValueError(f"sync marker missing at byte {at - SYNC_BYTES}")
-        yield count, block
+        end = at + length
+        if not data.startswith(sync, end):
+            raise ValueError(f"cut at byte {size}" if end + SYNC_BYTES > size else f"sync marker missing at byte {end}")
+        yield count, data[at:end]
+        at = end + SYNC_BYTES
 
 
 def headed(meta: Mapping[bytes, bytes], sync: bytes) -> bytes:

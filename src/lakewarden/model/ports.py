@@ -222,7 +222,8 @@ class Reader(Protocol):
 
         `path` (the file's address, or for `by_name` its bare name), `deleted` (whether the entry takes the file away)
         and `content` (0 data, 1 deletes). Maybe `extra`: lists of names of files that belong to this one. Maybe, for
-        `by_name`, `external`: the file's whole address where the entry has one, null elsewhere.
+        `by_name`, `external`: the file's whole address where the entry has one, null elsewhere. Maybe `size` in bytes: a
+        listing need not ask the disk for it then.
         """
         ...
 

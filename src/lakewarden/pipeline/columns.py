@@ -56,6 +56,9 @@ MANIFESTS = pa.schema(
 # One row per reason why a key matters.
 MARKS = pa.schema([(TABLE, pa.int32()), (KEY, pa.string()), (KIND, pa.int32()), (MARK, pa.int32())])
 
+# One row per file that an entry of a manifest names: MARKS, and the size that the entry records, null where it does not.
+NAMED = pa.schema([*MARKS, ("size", pa.int64())])
+
 # One row per listed object.
 LISTED = pa.schema(
     [

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from lakewarden.model.errors import StoreUnavailableError
-from lakewarden.model.ports import Directory, Stat
+from lakewarden.model.ports import Directory, Shard, Stat
+from lakewarden.model.uri import FileUri
 from lakewarden.storage.scratch import drop_temporary, temporary_name
 from lakewarden.storage.store import Ambiguous, Children, bad_name, shown, unavailable, unsafe_key
-from lakewarden.storage.walk import walk
+from lakewarden.storage.walk import Columns, walk, walk_into
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PIECE = 8 << 20
@@ -125,6 +126,11 @@ class LocalDisk:
         self, prefix_key: str, *, after: str | None = None, until: str | None = None, direct: bool = False
     ) -> Iterator[pa.RecordBatch]:
         yield from walk(_directory(prefix_key), after=after, until=until, direct=direct)
+
+    def list_names(self, columns: Columns, shard: Shard) -> Iterator[None]:
+        """What `list` gives of a shard, into columns and with ordinary files by their names alone."""
+        root = _directory(FileUri.parse(shard.prefix).key)
+        return walk_into(columns, root, after=shard.after, until=shard.until, direct=shard.direct, bare=True)
 
     def children(self, prefix_key: str) -> Children:
         base = _directory(prefix_key)

@@ -19,7 +19,8 @@ from lakewarden.pipeline.compare.by_hash import sum_up
 from lakewarden.pipeline.compare.holders import HOLDERS, Holders, needed
 from lakewarden.pipeline.compare.marks import marks_here
 from lakewarden.pipeline.compare.needs import Contents, Named, NamesKept
-from lakewarden.pipeline.read.cache import KEY_ROWS, KEYS, CacheWriter, Entries
+from lakewarden.pipeline.read.cache import KEY_ROWS, KEYS, CacheWriter
+from lakewarden.pipeline.read.entries import UNSIZED, Entries
 from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.pipeline.read.places import Places
@@ -118,16 +119,15 @@ def test_hashes_have_every_file_that_any_holder_needs(seed: int) -> None:
     lake = Lake(seed)
     # A manifest that one holder's lists name twice is one manifest.
     lake.named = sorted({(holder, number): (holder, number, soft) for holder, number, soft in lake.named}.values())
-    entries = {
-        number: Entries(
-            key_hashes(pa.array([key for key, _ in rows], pa.string())),
-            np.array([added for _, added in rows], bool),
-            np.full(len(rows), DATA, np.int8),
-            "file:///f",
-        )
-        for number, rows in lake.entries.items()
-    }
-    contents = Contents(entries, dict.fromkeys(entries, 0), {}, ())
+    rows = [row for several in lake.entries.values() for row in several]
+    entries = Entries(
+        np.array([len(several) for several in lake.entries.values()]),
+        key_hashes(pa.array([key for key, _ in rows], pa.string())),
+        np.array([added for _, added in rows], bool),
+        np.full(len(rows), DATA, np.int8),
+        np.full(len(rows), UNSIZED, np.uint32),
+    )
+    contents = Contents(np.array(list(lake.entries)), entries, np.zeros(len(rows), np.int32), {}, ())
     found = sum_up(lake.asked(), contents, Places.of(())).live
     for mark, hashes in ((c.MARK_LIVE, found.hashes), (c.MARK_RELEASED, found.released)):
         keys = sorted({key for _, key, _, its in lake.expected() if its == mark})

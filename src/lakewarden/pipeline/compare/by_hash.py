@@ -6,8 +6,9 @@ one hash can only make a file that may go look needed, never the reverse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +16,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.model.roots import match_key
+from lakewarden.model.table import Hold
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
 from lakewarden.pipeline.compare.needs import Contents, Named
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
-from lakewarden.pipeline.read.cache import Entries
+from lakewarden.pipeline.read.entries import UNSIZED, Sizes, ranges
 from lakewarden.pipeline.read.hashing import Hashes, key_hashes
+from lakewarden.pipeline.read.listing import with_details
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, match_keys
 from lakewarden.pipeline.read.places import BY_NAME_ROOT, Places
 from lakewarden.storage.store import SYMLINK
@@ -33,7 +36,8 @@ _NO_HASHES: Hashes = np.empty(0, np.uint64)
 
 @dataclass(frozen=True)
 class Live:
-    """Every needed file: its hash (sorted, each once), a table that needs it, its kind, and the root that it lies in.
+    """Every needed file: its hash (sorted, each once), a table that needs it, its kind, the root that it lies in, and the
+    size that metadata records, or UNSIZED.
 
     `released` has the (sorted) hashes of files that something needed which is about to go; `pending` those of the whole
     addresses of files that an earlier expiry released; `seen` the addresses that enough earlier plans called orphans.
@@ -43,6 +47,7 @@ class Live:
     tables: NDArray[np.int32]
     kinds: NDArray[np.int8]
     roots: NDArray[np.int32]
+    sizes: Sizes
     released: Hashes = field(default_factory=lambda: _NO_HASHES)
     pending: Hashes = field(default_factory=lambda: _NO_HASHES)
     seen: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
@@ -50,9 +55,14 @@ class Live:
     def under(self, roots: Iterable[int]) -> Live:
         """Only what lies under these roots, or is known by name: the rest is never listed."""
         kept = np.isin(self.roots, [*roots, BY_NAME_ROOT])
-        return replace(
-            self, hashes=self.hashes[kept], tables=self.tables[kept], kinds=self.kinds[kept], roots=self.roots[kept]
-        )
+        if kept.all():
+            return self
+        columns = {name: getattr(self, name)[kept] for name in ("hashes", "tables", "kinds", "roots", "sizes")}
+        return replace(self, **columns)
+
+    def carried(self) -> Live:
+        """What a task has to carry: no listed file is asked for its root."""
+        return replace(self, roots=np.empty(0, np.int32))
 
     def has(self, keys: pa.Array) -> NDArray[np.bool_]:
         """Whether each of these keys is one of them."""
@@ -73,55 +83,96 @@ class Summed:
 
 
 class _Sum:
-    """Adds up what holders need: hashes with their table, kind and root; of those that are about to go, hashes alone."""
+    """Adds up what holders need: hashes with their holder, kind, root and size."""
 
     def __init__(self, holders: Holders) -> None:
         self._holders = holders
-        self._parts: list[tuple[Hashes, NDArray[np.int32], NDArray[np.int8], NDArray[np.int32]]] = []
-        self._gone: list[Hashes] = []
-        self.touches: set[tuple[int, int]] = set()
+        self._parts: list[tuple[NDArray[Any], ...]] = []
 
-    def add(self, holder: int, hashes: Hashes, kinds: NDArray[np.int8], roots: NDArray[np.int32]) -> None:
-        if self._holders.released[holder]:
-            self._gone.append(hashes)
-            return
-        table = int(self._holders.tables[holder])
-        self._parts.append((hashes, np.full(len(hashes), table, np.int32), kinds, roots))
-        self.touches.update((table, root) for root in np.unique(roots).tolist() if root >= 0)
+    def add(self, *columns: NDArray[Any]) -> None:
+        """Holders, hashes, kinds, roots, sizes, one member a file."""
+        self._parts.append(columns)
 
-    def live(self) -> Live:
+    def summed(self) -> Summed:
         """A file that two tables need counts for the first, and for one that must have it."""
-        empty = (_NO_HASHES, np.empty(0, np.int32), np.empty(0, np.int8), np.empty(0, np.int32))
-        hashes, tables, kinds, roots = (np.concatenate(several) for several in zip(empty, *self._parts, strict=True))
-        order = np.lexsort((tables, kinds >= SOFT, hashes))
-        hashes = hashes[order]
-        first = np.concatenate([[True], hashes[1:] != hashes[:-1]]) if len(hashes) else np.empty(0, bool)
-        order = order[first]
-        released = np.unique(np.concatenate([_NO_HASHES, *self._gone]))
-        return Live(hashes[first], tables[order], kinds[order], roots[order], released)
+        kinds_of = (np.int64, np.uint64, np.int8, np.int32, np.uint32)
+        empty = [np.empty(0, kind) for kind in kinds_of]
+        owners, hashes, kinds, roots, sizes = (
+            np.concatenate(several) for several in zip(empty, *self._parts, strict=True)
+        )
+        gone = self._holders.released[owners]
+        released = np.unique(hashes[gone]) if gone.any() else _NO_HASHES
+        if len(released):
+            owners, hashes, kinds, roots, sizes = (array[~gone] for array in (owners, hashes, kinds, roots, sizes))
+        tables = self._holders.tables[owners]
+        order = _first_of_each(hashes, kinds, tables)
+        columns = (hashes[order], tables[order], kinds[order], roots[order], sizes[order])
+        return Summed(Live(*columns, released), _touches(tables, roots))
+
+
+def _first_of_each(hashes: Hashes, kinds: NDArray[np.int8], tables: NDArray[np.int32]) -> NDArray[np.intp]:
+    """Where each hash is, in their order: of several places the one that must have the file, and of these the first table."""
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    same = ordered[1:] == ordered[:-1]
+    if not same.any():
+        return order
+    # Few hashes are there twice, and only those have to be put in order by more than themselves.
+    several = np.concatenate([[False], same]) | np.concatenate([same, [False]])
+    places = order[several]
+    order[several] = places[np.lexsort((tables[places], kinds[places] >= SOFT, hashes[places]))]
+    first: NDArray[np.intp] = order[np.concatenate([[True], ~same])]
+    return first
+
+
+def _touches(tables: NDArray[np.int32], roots: NDArray[np.int32]) -> frozenset[tuple[int, int]]:
+    pairs = np.unique((tables.astype(np.int64) << 32 | roots)[roots >= 0])
+    return frozenset(zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True))
 
 
 def sum_up(named: Named, contents: Contents, places: Places) -> Summed:
     """What each holder needs, added up over all of them."""
     holders, total = named.holders, _Sum(named.holders)
-    same = _alike(holders)
     owners = holders.firsts[named.opened[c.TABLE].to_numpy()]
     soft = named.opened["soft"].to_numpy(zero_copy_only=False).astype(np.int8)
     order = np.lexsort((soft, named.numbers, owners))
     pairs = np.stack([owners[order], named.numbers[order]])
     first = np.concatenate([[True], (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)]) if len(order) else order.astype(bool)
     rows = order[first]
-    parts = {number: _part(entries, contents.roots[number]) for number, entries in contents.entries.items()}
-    for holder, mine in by_holder(owners[rows]):
-        chosen = zip(named.numbers[rows][mine].tolist(), soft[rows][mine].tolist(), strict=True)
-        several = [(parts[number], softness) for number, softness in chosen if number in parts]
-        total.add(holder, *_needed(str(holders.holds[holder]), several))
-    for keys, kinds, of in (_manifest_keys(named), _named_keys(holders)):
+    at = np.full(named.once.num_rows, -1)
+    at[contents.numbers] = np.arange(len(contents.numbers))
+    rows = rows[at[named.numbers[rows]] >= 0]
+    everything = (holders.holds == str(Hold.ALL))[owners[rows]]
+    _add(total, owners[rows][everything], at[named.numbers[rows]][everything], soft[rows][everything], contents, None)
+    for holder, mine in by_holder(owners[rows][~everything]):
+        some = rows[~everything][mine]
+        _add(total, owners[some], at[named.numbers[some]], soft[some], contents, str(holders.holds[holder]))
+    same = _alike(holders)
+    for keys, kinds, of, sizes in (_manifest_keys(named), _named_keys(holders)):
         hashes = key_hashes(keys) if len(keys) else _NO_HASHES
-        lie = places.roots_of(keys)
-        for holder, mine in by_holder(same[of]):
-            total.add(holder, hashes[mine], kinds[mine], lie[mine])
-    return Summed(total.live(), frozenset(total.touches))
+        total.add(same[of], hashes, kinds, places.roots_of(keys), sizes)
+    return total.summed()
+
+
+def _add(
+    total: _Sum,
+    owners: NDArray[Any],
+    manifests: NDArray[np.int64],
+    soft: NDArray[np.int8],
+    contents: Contents,
+    hold: str | None,
+) -> None:
+    """What these manifests name, each for its holder: all of it, or what the one holder's rule keeps."""
+    entries = contents.entries
+    counts = entries.counts[manifests]
+    index = ranges(entries.starts[manifests], counts)
+    kinds = entries.kinds[index] | np.repeat(soft * np.int8(SOFT), counts)
+    hashes, of = entries.hashes[index], np.repeat(owners, counts)
+    if hold is not None:
+        # The least kind of a file is certain where any of its manifests is.
+        stays = kept(hold, hashes, entries.added[index], kinds)
+        index, kinds, hashes, of = index[stays], kinds[stays], hashes[stays], of[stays]
+    total.add(of, hashes, kinds, contents.roots[index], entries.sizes[index])
 
 
 def _alike(holders: Holders) -> NDArray[np.int64]:
@@ -132,74 +183,70 @@ def _alike(holders: Holders) -> NDArray[np.int64]:
     return found
 
 
-Part = tuple[Hashes, NDArray[np.int8], NDArray[np.int32], NDArray[np.bool_]]
-
-
-def _part(entries: Entries, root: int | NDArray[np.int32]) -> Part:
-    """What one manifest names: hashes, kinds, roots, whether each is added."""
-    roots = root if isinstance(root, np.ndarray) else np.full(len(entries.hashes), root, np.int32)
-    return entries.hashes, entries.kinds, roots, entries.added
-
-
-def _needed(hold: str, several: Sequence[tuple[Part, int]]) -> tuple[Hashes, NDArray[np.int8], NDArray[np.int32]]:
-    """The files that a holder needs, of those its manifests name; each manifest with whether it is soft."""
-    hashes = np.concatenate([_NO_HASHES, *(part[0] for part, _ in several)])
-    kinds = np.concatenate(
-        [np.empty(0, np.int8), *(part[1] | np.int8(SOFT) if soft else part[1] for part, soft in several)]
-    )
-    roots = np.concatenate([np.empty(0, np.int32), *(part[2] for part, _ in several)])
-    added = np.concatenate([np.empty(0, bool), *(part[3] for part, _ in several)])
-    # The least kind of a file is certain where any of its manifests is.
-    places = kept(hold, hashes, added, kinds)
-    return hashes[places], kinds[places].astype(np.int8), roots[places]
-
-
-def _manifest_keys(named: Named) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:
+def _manifest_keys(named: Named) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32], Sizes]:
     """The manifests themselves, once a holder, with those beside them that are not opened."""
-    rows = named.by_holder.select([c.TABLE, "path", c.HOME, "soft"])
-    pairs = rows.group_by([c.TABLE, "path", c.HOME]).aggregate([("soft", "min")])
-    homes = pairs[c.HOME].to_pylist()
-    keys = [match_key(path, home) for path, home in zip(pairs["path"].to_pylist(), homes, strict=True)]
+    rows = named.by_holder.select([c.TABLE, "path", c.HOME, "soft", "length"])
+    sums = [("soft", "min"), ("length", "min"), ("length", "max")]
+    pairs = rows.group_by([c.TABLE, "path", c.HOME]).aggregate(sums)
+    keys = pairs["path"].combine_chunks()
+    if pairs[c.HOME].null_count < pairs.num_rows:
+        homes = pairs[c.HOME].to_pylist()
+        keys = pa.array(
+            [match_key(path, home) for path, home in zip(keys.to_pylist(), homes, strict=True)], pa.string()
+        )
     soft = pairs["soft_min"].to_numpy(zero_copy_only=False).astype(np.int8) * np.int8(SOFT)
-    return pa.array(keys, pa.string()), soft + np.int8(KIND_CODES[Kind.MANIFEST]), pairs[c.TABLE].to_numpy()
+    least, most = (pc.fill_null(pairs[name], UNSIZED).to_numpy() for name in ("length_min", "length_max"))
+    sizes = np.where((least == most) & (least < UNSIZED), least, UNSIZED).astype(np.uint32)
+    return keys, soft + np.int8(KIND_CODES[Kind.MANIFEST]), pairs[c.TABLE].to_numpy(), sizes
 
 
-def _named_keys(holders: Holders) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32]]:
+def _named_keys(holders: Holders) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32], Sizes]:
     named = holders.to_read.named
-    return named[c.KEY].combine_chunks(), named[c.KIND].to_numpy().astype(np.int8), named[c.TABLE].to_numpy()
+    kinds = named[c.KIND].to_numpy().astype(np.int8)
+    return named[c.KEY].combine_chunks(), kinds, named[c.TABLE].to_numpy(), np.full(len(kinds), UNSIZED, np.uint32)
 
 
 def look_up_and_judge(
-    reader: Callable[[Batches], Batches], live: Live, task: JudgeTask
+    reader: Callable[[Batches], Batches], live: Live, task: JudgeTask, *, bare: bool = False
 ) -> Callable[[Batches], Batches]:
-    """Candidates in, whatever `reader` makes LISTED rows of; one row of ANSWER out."""
+    """Candidates in, whatever `reader` makes LISTED rows of; one row of ANSWER out. `bare`: it makes a bare listing."""
 
     def run(batches: Batches) -> Batches:
-        yield from judge_and_write(task)(joined(batch, live, task.homes) for batch in reader(batches) if batch.num_rows)
+        listed = (batch for batch in reader(batches) if batch.num_rows)
+        yield from judge_and_write(task)(joined(batch, live, task.homes, bare=bare) for batch in listed)
 
     return run
 
 
-def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str]) -> pa.RecordBatch:
-    """LISTED in, JOINED out: what a join with the needed files would give, needed rows without their names."""
+def joined(listed: pa.RecordBatch, live: Live, homes: Mapping[int, str], *, bare: bool = False) -> pa.RecordBatch:
+    """LISTED in, JOINED out: what a join with the needed files would give, needed rows without their names.
+
+    Of a `bare` listing the disk is asked only for files that nobody needs, or whose size no metadata records.
+    """
     hashes = key_hashes(match_keys(listed[c.KEY], listed[c.ROOT], homes))
     addresses = key_hashes(listed[c.KEY]) if homes else hashes
     at, found = _places(live.hashes, hashes)
-    _, released = _places(live.released, hashes)
     if homes:
         # Whoever knows files by address may need one among those that are compared by name: an Iceberg table to which
         # files of a Paimon table were added.
         by_address, also = _places(live.hashes, addresses)
         at, found = np.where(found, at, by_address), found | also
-        released |= _places(live.released, addresses)[1]
-    _, pending = _places(live.pending, addresses)
+    if bare:
+        recorded = live.sizes[at] if len(live.hashes) else np.full(len(found), UNSIZED)
+        listed, there = with_details(listed, found & (recorded != UNSIZED), recorded)
+        if not there.all():
+            hashes, addresses, at, found = hashes[there], addresses[there], at[there], found[there]
     missed = pa.array(~found)
     # A live row is only counted, so its name does not travel; a link's does: where it leads has to be looked at.
     told = pc.or_(missed, pc.fill_null(pc.equal(listed[c.FLAG], SYMLINK), False))
     nothing = pa.scalar(None, pa.int32())
     columns = {name: listed[name] for name in c.LISTED.names}
-    marks = np.where(found, c.MARK_LIVE, 0) | np.where(released, c.MARK_RELEASED, 0)
-    marks |= np.where(pending, c.MARK_PENDING, 0)
+    marks = np.where(found, c.MARK_LIVE, 0)
+    for known, names, mark in ((live.released, hashes, c.MARK_RELEASED), (live.pending, addresses, c.MARK_PENDING)):
+        if len(known):
+            marks |= np.where(_places(known, names)[1], mark, 0)
+    if homes and len(live.released):
+        marks |= np.where(_places(live.released, addresses)[1], c.MARK_RELEASED, 0)
     if len(live.seen):
         # By the whole name: a sighting that another file's hash lends would let an orphan go too early.
         marks |= np.where(pc.is_in(listed[c.KEY], live.seen).to_numpy(zero_copy_only=False), c.MARK_SEEN, 0)

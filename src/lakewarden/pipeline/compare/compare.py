@@ -99,7 +99,7 @@ def _by_hash(
     live = replace(summed.live.under(asked.swept), pending=np.sort(np.concatenate([np.empty(0, np.uint64), *pending])))
     if memory.seen is not None:
         live = replace(live, seen=memory.seen)
-    rows = _judged(asked, candidates, live, rules)
+    rows = _judged(asked, candidates, live.carried(), rules)
     found = Answer.of(pa.concat_tables([ANSWER.empty_table(), *rows]))
     answer = replace(
         found.knowing({**contents.refusals, **named.refusals}, (*named.kept, *contents.kept)),
@@ -114,14 +114,14 @@ def _by_hash(
 def _judged(asked: Comparison, candidates: Candidates, live: Live, rules: JudgeTask) -> list[pa.Table]:
     stores = asked.read.stores
     sources = [
-        (shards_table(list(candidates.shards)), list_shards(stores)),
-        (inventories_table(candidates.inventories), read_inventory(stores, candidates.inventories)),
-        (_addresses(candidates.listed), read_parquet(stores, c.LISTED)),
-        (_addresses(candidates.judged), _listed_again(stores)),
+        (shards_table(list(candidates.shards)), list_shards(stores, bare=True), True),
+        (inventories_table(candidates.inventories), read_inventory(stores, candidates.inventories), False),
+        (_addresses(candidates.listed), read_parquet(stores, c.LISTED), False),
+        (_addresses(candidates.judged), _listed_again(stores), False),
     ]
     return [
-        local(asked.spark(), rows).mapInArrow(look_up_and_judge(reader, live, rules), ddl(ANSWER)).toArrow()
-        for rows, reader in sources
+        local(asked.spark(), rows).mapInArrow(look_up_and_judge(reader, live, rules, bare=bare), ddl(ANSWER)).toArrow()
+        for rows, reader, bare in sources
         if rows.num_rows
     ]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +21,8 @@ from lakewarden.model.errors import Refusal
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
-from lakewarden.pipeline.read.cache import (
-    ENTRIES,
-    KEYS,
-    CacheFiles,
-    Entries,
-    ManifestKey,
-    id_of,
-    known_entries,
-    known_files,
-    manifest_keys,
-    pack,
-)
+from lakewarden.pipeline.read.cache import ENTRIES, KEYS, CacheFiles, ManifestKey, id_of, known_files, manifest_keys
+from lakewarden.pipeline.read.entries import READ, Entries, known_entries, pack
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
 from lakewarden.pipeline.read.manifests import FEW_LISTS, NOTE, ReadTask, note_refusal, once, read_lists
 from lakewarden.pipeline.read.names import local_directories
@@ -45,22 +35,6 @@ if TYPE_CHECKING:
 FEW_MANIFESTS = 64
 # More bytes than these are worth both cores.
 FEW_BYTES = 2 << 20
-
-# One row per manifest that was proven whole, per note, and per file that a task left in the cache.
-READ = pa.schema(
-    [
-        ("number", pa.int32()),
-        ("id", pa.string()),
-        ("prefix", pa.string()),
-        ("hashes", pa.binary()),
-        ("added", pa.binary()),
-        ("kinds", pa.binary()),
-        ("names", pa.list_(pa.string())),
-        ("directories", pa.list_(pa.string())),
-        ("note", pa.string()),
-        ("kept", pa.string()),
-    ]
-)
 
 Spark = Callable[[], "SparkSession"]
 
@@ -114,7 +88,8 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     # A soft list may be gone, and may be back the next time: what such a list names is never remembered.
     certain = pc.invert(lists["soft"])
     known = remembered_lists(lists.filter(certain), cache)
-    unread = lists.filter(pc.invert(pc.and_(certain, pc.is_in(lists[c.TABLE], pa.array(sorted(known), pa.int32())))))
+    holding = pc.unique(known[c.TABLE]).to_pylist()
+    unread = lists.filter(pc.invert(pc.and_(certain, pc.is_in(lists[c.TABLE], pa.array(holding, pa.int32())))))
     if unread.num_rows <= FEW_LISTS:
         fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
     else:
@@ -126,9 +101,9 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     damaged = {int(json.loads(note.removeprefix(NOTE))["table"]): note_refusal(note) for note in reversed(notes)}
     fresh = fresh.filter(pc.invert(noted))
     kept = remember_lists(
-        unread.filter(pc.invert(unread["soft"])), fresh.filter(pc.invert(fresh["soft"])), {*damaged, *known}, cache
+        unread.filter(pc.invert(unread["soft"])), fresh.filter(pc.invert(fresh["soft"])), {*damaged, *holding}, cache
     )
-    found = once(pa.concat_tables([fresh, holders.to_read.manifests, *known.values()]))
+    found = once(pa.concat_tables([fresh, holders.to_read.manifests, known]))
     # A manifest that any holder must have is certain, whatever another holder says of it.
     opened = found.filter(pc.not_equal(found["content"], c.CONTENT_SIDECAR)).sort_by("soft")
     numbers, firsts = each_once(opened)
@@ -150,48 +125,48 @@ def each_once(manifests: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Contents:
-    """What each manifest of `Named.once` names, by its place, and the root that it all lies in, or each of it does;
-    refusals by table; files left in the cache."""
+    """What manifests of `Named.once` name: `numbers` has the places of those that are known, one after the other as in
+    `entries`, and `roots` the root that each entry lies in; the directories of all local files that they name; refusals by
+    table; files left in the cache."""
 
-    entries: Mapping[int, Entries]
-    roots: Mapping[int, int | NDArray[np.int32]]
+    numbers: NDArray[np.int64]
+    entries: Entries
+    roots: NDArray[np.int32]
     refusals: Mapping[int, Refusal]
     kept: tuple[KeptFile, ...]
-
-    @property
-    def directories(self) -> set[str]:
-        """The directories of all local files that manifests name."""
-        return {directory for entries in self.entries.values() for directory in entries.directories}
+    directories: frozenset[str] = frozenset()
 
 
 def open_manifests(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, places: Places) -> Contents:
     """Every manifest, from the cache or else from its file, with the root that each of its entries lies in."""
-    known = known_entries(cache.stores, cache.of(ENTRIES), named.keys)
+    known = known_entries(cache.stores, cache.of(ENTRIES), named.once)
     # Of entries in several roots the cache, which knows only what their names have in common, cannot tell each one's.
-    found = {
-        place: known[key]
-        for place, key in enumerate(named.keys)
-        if key in known and not _spread(places, known[key].prefix)
-    }
-    notes: list[str] = []
-    kept: list[KeptFile] = []
-    for row in _read(spark, _unread(named, found), read, cache, places):
-        if row["note"] is not None:
-            notes.append(row["note"])
-        elif row["kept"] is not None:
-            kept.append(KeptFile(**json.loads(row["kept"])))
-        else:
-            found[row["number"]] = Entries.of(row)
-    roots = {place: _roots(entries, places) for place, entries in found.items()}
-    return Contents(found, roots, named.refused(notes), tuple(kept))
+    pairs = zip(known["prefix"].to_pylist(), pc.binary_length(known["added"]).to_pylist(), strict=True)
+    known = known.filter(pa.array([not (count and _spread(places, prefix)) for prefix, count in pairs], pa.bool_()))
+    told = _read(spark, _unread(named, known["number"].to_numpy()), read, cache, places)
+    rows = pa.concat_tables([known, told.rows])
+    numbers = rows["number"].to_numpy().astype(np.int64)
+    entries = Entries.of(rows)
+    roots = _roots(rows, entries, places)
+    return Contents(numbers, entries, roots, named.refused(told.notes), told.kept, _directories(rows))
 
 
-def _roots(entries: Entries, places: Places) -> int | NDArray[np.int32]:
-    if entries.names is not None:
-        return places.roots_of(entries.names)
-    found = places.root_of_all(entries.prefix) if len(entries.hashes) else NO_ROOT
-    assert found is not None, "entries that may lie in several roots come with their names"
-    return found
+def _directories(rows: pa.Table) -> frozenset[str]:
+    return frozenset(pc.unique(pc.list_flatten(rows["directories"])).to_pylist())
+
+
+def _roots(rows: pa.Table, entries: Entries, places: Places) -> NDArray[np.int32]:
+    """The root of each entry of these rows of READ."""
+    found: list[int] = []
+    for prefix, count in zip(rows["prefix"].to_pylist(), entries.counts.tolist(), strict=True):
+        root = places.root_of_all(prefix) if count else NO_ROOT
+        found.append(NO_ROOT if root is None else root)
+    each = np.repeat(np.array(found, np.int32), entries.counts)
+    starts = entries.starts
+    # Entries that may lie in several roots come with their names.
+    for at in np.flatnonzero(pc.is_valid(rows["names"]).to_numpy()).tolist():
+        each[starts[at] : starts[at + 1]] = places.roots_of(pa.array(rows["names"][at].as_py(), pa.string()))
+    return each
 
 
 @dataclass(frozen=True)
@@ -214,24 +189,16 @@ def keep_names(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, *,
     """
     known = known_files(cache, named.keys, whole=few is not None)
     ids = {place: id_of(known[key].file) for place, key in enumerate(named.keys) if key in known}
-    directories = {directory for found in known.values() for directory in found.directories}
-    notes: list[str] = []
-    kept: list[KeptFile] = []
-    for row in _read(spark, _unread(named, ids), read, cache, None, few):
-        if row["note"] is not None:
-            notes.append(row["note"])
-        elif row["kept"] is not None:
-            kept.append(KeptFile(**json.loads(row["kept"])))
-        else:
-            ids[row["number"]] = row["id"]
-            directories.update(row["directories"])
-    files = {file.uri: file for file in (*(found.file for found in known.values()), *kept) if file.kind == KEYS}
-    return NamesKept(ids, tuple(files.values()), named.refused(notes), tuple(kept), frozenset(directories))
+    told = _read(spark, _unread(named, np.array([*ids], np.int64)), read, cache, None, few)
+    directories = _directories(told.rows).union(*(found.directories for found in known.values()))
+    ids |= dict(zip(told.rows["number"].to_pylist(), told.rows["id"].to_pylist(), strict=True))
+    files = {file.uri: file for file in (*(found.file for found in known.values()), *told.kept) if file.kind == KEYS}
+    return NamesKept(ids, tuple(files.values()), named.refused(told.notes), told.kept, directories)
 
 
-def _unread(named: Named, known: Mapping[int, Any]) -> pa.Table:
+def _unread(named: Named, known: NDArray[np.int64]) -> pa.Table:
     """MANIFESTS to read, each under its place as its number."""
-    places = [place for place in range(named.once.num_rows) if place not in known]
+    places = np.setdiff1d(np.arange(named.once.num_rows), known)
     rows = named.once.take(pa.array(places, pa.int64()))
     rows = rows.set_column(rows.schema.get_field_index(c.TABLE), c.TABLE, pa.array(places, pa.int32()))
     return rows.select(c.MANIFESTS.names).cast(c.MANIFESTS)
@@ -242,6 +209,15 @@ def _spread(places: Places, beginning: str) -> bool:
     return places.root_of_all(beginning) is None
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What reading brought: READ of proven manifests, notes, files left in the cache."""
+
+    rows: pa.Table
+    notes: list[str]
+    kept: tuple[KeptFile, ...]
+
+
 def _read(
     spark: Spark,
     rows: pa.Table,
@@ -249,13 +225,16 @@ def _read(
     cache: CacheFiles,
     places: Places | None,
     few: int | None = None,
-) -> Iterable[Mapping[str, Any]]:
-    """READ of these manifests; without places, only where their names are."""
-    step = pack(read, cache.writer, READ, None if places is None else partial(_spread, places))
+) -> _Told:
+    """These manifests, read; without places, only where their names are."""
+    step = pack(read, cache.writer, None if places is None else partial(_spread, places))
     small = (pc.sum(rows["length"]).as_py() or 0) <= FEW_BYTES
     if rows.num_rows <= few if few is not None else rows.num_rows <= FEW_MANIFESTS and small:
-        return [row for batch in step(iter(rows.to_batches())) for row in batch.to_pylist()]
-    from lakewarden.pipeline.read.frames import dealt
+        found = pa.Table.from_batches(step(iter(rows.to_batches())), schema=READ)
+    else:
+        from lakewarden.pipeline.read.frames import dealt
 
-    found: list[Mapping[str, Any]] = dealt(spark(), rows).mapInArrow(step, c.ddl(READ)).toArrow().to_pylist()
-    return found
+        found = dealt(spark(), rows).mapInArrow(step, c.ddl(READ)).toArrow().cast(READ)
+    kept = pc.drop_null(found["kept"]).to_pylist()
+    proven = found.filter(pc.is_valid(found["number"]))
+    return _Told(proven, pc.drop_null(found["note"]).to_pylist(), tuple(KeptFile(**json.loads(text)) for text in kept))

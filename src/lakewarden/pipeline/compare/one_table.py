@@ -36,7 +36,7 @@ def needs_of(state: TableState, homes: Mapping[str, str], read: ReadTask) -> Nee
     numbers, firsts = each_once(opened)
     first = opened.take(pa.array(firsts))
     first = first.set_column(0, c.TABLE, pa.array(np.arange(len(firsts)), pa.int32())).select(c.MANIFESTS.names)
-    marks = [c.MARKS.empty_table()]
+    marks = [c.NAMED.empty_table()]
     for _, found, told in read_entries(read)(iter(first.cast(c.MANIFESTS).to_batches())):
         marks.append(found)
         notes += told

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,8 +18,9 @@ from lakewarden.model.kept_file import KeptFile
 from lakewarden.model.uri import canonical
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.cache import LISTS, CacheFiles, read_kept
+from lakewarden.pipeline.read.entries import ranges
+from lakewarden.pipeline.read.lengths import lengths_at
 from lakewarden.pipeline.read.manifests import once
-from lakewarden.storage.copying import sizes_at
 
 SEVERAL = 2
 # MANIFESTS of a holder, which is known by everything that decides what its lists name; `bytes` is how long all its lists
@@ -29,31 +30,26 @@ LIST_ROWS = pa.schema(
 )
 
 
-def remembered_lists(lists: pa.Table, cache: CacheFiles) -> dict[int, pa.Table]:
-    """LISTS in; by holder, the MANIFESTS that the cache knows."""
+def remembered_lists(lists: pa.Table, cache: CacheFiles) -> pa.Table:
+    """LISTS in; the MANIFESTS of those holders whose lists the cache knows."""
     digests = _digests(lists)
-    if not digests:
-        return {}
-    asked = pa.array(sorted(set(digests.values())), pa.string())
     rows = [LIST_ROWS.empty_table()]
-    for file in cache.of(LISTS):
+    asked = pa.array(sorted(set(digests.values())), pa.string())
+    for file in cache.of(LISTS) if digests else ():
         if (kept := read_kept(cache.stores, file)) is not None:
             rows.append(kept.filter(pc.is_in(kept["digest"], asked)))
     known = pa.concat_tables(rows).combine_chunks().sort_by("digest")
-    names = known["digest"].to_pylist()
-    starts = {name: place for place, name in reversed(list(enumerate(names)))}
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
+    names, counts = np.unique(known["digest"].to_numpy(), return_counts=True)
+    firsts = dict(zip(names.tolist(), (np.cumsum(counts) - counts).tolist(), strict=True))
+    times = dict(zip(names.tolist(), counts.tolist(), strict=True))
     lengths = known["bytes"].to_pylist()
-    there = _lengths(lists, [holder for holder, digest in digests.items() if digest in starts], cache)
-    found = {}
-    for holder, digest in digests.items():
-        if digest in starts and there.get(holder) == lengths[starts[digest]]:
-            part = known.slice(starts[digest], counts[digest]).drop_columns(["digest", "bytes"])
-            numbers = pa.repeat(pa.scalar(holder, pa.int32()), part.num_rows)
-            found[holder] = part.append_column(c.TABLE, numbers).select(c.MANIFESTS.names).cast(c.MANIFESTS)
-    return found
+    there = _lengths(lists, [holder for holder, digest in digests.items() if digest in firsts], cache)
+    holders = [holder for holder, length in there.items() if length == lengths[firsts[digests[holder]]]]
+    starts = np.array([firsts[digests[holder]] for holder in holders], np.int64)
+    several = np.array([times[digests[holder]] for holder in holders], np.int64)
+    found = known.take(pa.array(ranges(starts, several))).drop_columns(["digest", "bytes"])
+    numbers = pa.array(np.repeat(np.array(holders, np.int32), several))
+    return found.append_column(c.TABLE, numbers).select(c.MANIFESTS.names).cast(c.MANIFESTS)
 
 
 def remember_lists(
@@ -80,9 +76,8 @@ def _lengths(lists: pa.Table, holders: Collection[int], cache: CacheFiles) -> di
     A list that is lost or cut by now is for its table to be refused for, so the lists of such a holder are read.
     """
     certain = lists.filter(pc.and_(pc.is_in(lists[c.TABLE], pa.array(holders, pa.int32())), pc.invert(lists["soft"])))
-    uris = [canonical(uri) for uri in certain["uri"].to_pylist()]
     try:
-        sizes = sizes_at(cache.stores, uris)
+        sizes = lengths_at(cache.stores, [canonical(uri) for uri in certain["uri"].to_pylist()])
     except LakewardenError:
         return {}
     found = dict.fromkeys(holders, 0)
@@ -96,12 +91,17 @@ def _lengths(lists: pa.Table, holders: Collection[int], cache: CacheFiles) -> di
 
 def _digests(lists: pa.Table) -> dict[int, str]:
     """What the manifests of each holder of several lists depend on. One list that names none is cheap to read again."""
-    rows: dict[int, list[dict[str, Any]]] = {}
-    for row in lists.to_pylist():
-        rows.setdefault(row[c.TABLE], []).append(row)
-    return {holder: _digest(several) for holder, several in rows.items() if len(several) >= SEVERAL}
+    columns = [_texts(lists[name]) for name in c.LISTS.names if name != c.TABLE]
+    told: dict[int, list[str]] = {}
+    for holder, text in zip(lists[c.TABLE].to_pylist(), map("\n".join, zip(*columns, strict=True)), strict=True):
+        told.setdefault(holder, []).append(text)
+    return {holder: _digest(several) for holder, several in told.items() if len(several) >= SEVERAL}
 
 
-def _digest(lists: list[dict[str, Any]]) -> str:
-    told = sorted("\n".join(str(row[name]) for name in c.LISTS.names if name != c.TABLE) for row in lists)
-    return hashlib.sha256("\n\n".join(told).encode()).hexdigest()
+def _texts(column: pa.ChunkedArray) -> list[str]:
+    texts: list[str] = pc.fill_null(column.cast(pa.string()), "None").to_pylist()
+    return texts
+
+
+def _digest(lists: list[str]) -> str:
+    return hashlib.sha256("\n\n".join(sorted(lists)).encode()).hexdigest()

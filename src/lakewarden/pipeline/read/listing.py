@@ -7,12 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Full, Queue
 from threading import Event
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakewarden.model.ports import Shard
 from lakewarden.model.uri import FileUri
 from lakewarden.pipeline import columns as c
-from lakewarden.storage.listing import list_shard
+from lakewarden.storage.listing import list_names, list_shard, look_at
 from lakewarden.storage.stores import Stores
 
 SHARDS = pa.schema(
@@ -45,14 +48,16 @@ def shards_table(shards: list[Shard]) -> pa.Table:
     )
 
 
-def list_shards(stores: Stores) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """SHARDS in, LISTED out."""
+def list_shards(
+    stores: Stores, *, bare: bool = False
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """SHARDS in, LISTED out. `bare`: of files on a local disk mostly the names, until `with_details` is asked."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         shards = (_shard(row) for batch in batches for row in batch.to_pylist())
         waiting: list[pa.RecordBatch] = []
         rows = 0
-        for batch in _listed(stores, shards):
+        for batch in _listed(stores, shards, bare):
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= ROWS_TOGETHER:
@@ -74,14 +79,19 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _listed(stores: Stores, shards: Iterator[Shard]) -> Iterator[pa.RecordBatch]:
+def _listed(stores: Stores, shards: Iterator[Shard], bare: bool) -> Iterator[pa.RecordBatch]:
     """Local shards one after the other (the kernel is the limit), remote ones side by side (waiting is)."""
-    remote = []
+    remote, here = [], []
     for shard in shards:
-        if FileUri.parse(shard.prefix).scheme == "file":
-            yield from _with_root(stores, shard)
-        else:
+        if FileUri.parse(shard.prefix).scheme != "file":
             remote.append(shard)
+        elif bare:
+            here.append(shard)
+        else:
+            yield from _with_root(stores, shard)
+    for runs, batch in list_names(stores, here):
+        roots = pa.array(np.repeat([root for root, _ in runs], [count for _, count in runs]), pa.int32())
+        yield pa.RecordBatch.from_arrays([roots, *batch.columns], schema=c.LISTED)
     if remote:
         yield from _side_by_side(stores, remote)
 
@@ -119,6 +129,29 @@ def _side_by_side(stores: Stores, shards: list[Shard]) -> Iterator[pa.RecordBatc
                 future.cancel()
     for future in listing:
         future.result()
+
+
+def with_details(
+    listed: pa.RecordBatch, known: NDArray[np.bool_], sizes: NDArray[np.uint32]
+) -> tuple[pa.RecordBatch, NDArray[np.bool_]]:
+    """A bare listing with what it lacks: sizes where they are known, and whatever the disk says of the other files.
+
+    Also which rows are left: a file that was removed since its directory was read is not there.
+    """
+    # A row that says why a name cannot be listed lacks nothing.
+    bare = pc.and_(pc.is_null(listed[c.SIZE]), pc.is_null(listed[c.FLAG])).to_numpy(zero_copy_only=False)
+    given = pc.if_else(pa.array(bare & known), pa.array(sizes.astype(np.int64)), listed[c.SIZE])
+    columns = {name: listed[name] for name in c.LISTED.names} | {c.SIZE: given}
+    there = np.ones(listed.num_rows, bool)
+    asked = bare & ~known
+    if asked.any():
+        mask = pa.array(asked)
+        found, still = look_at(listed[c.KEY].filter(mask).to_pylist())
+        there[asked] = still
+        for name in (c.SIZE, c.MODIFIED, c.ETAG, c.FLAG):
+            columns[name] = pc.replace_with_mask(columns[name], mask, found[name])
+    rows = pa.record_batch([columns[name] for name in c.LISTED.names], schema=c.LISTED)
+    return (rows if there.all() else rows.filter(pa.array(there))), there
 
 
 def _with_root(stores: Stores, shard: Shard) -> Iterator[pa.RecordBatch]:

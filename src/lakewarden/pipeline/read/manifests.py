@@ -104,13 +104,13 @@ def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
 
 
 def read_entries(task: ReadTask) -> Callable[[Batches], Iterable[tuple[list[int], pa.Table, list[str]]]]:
-    """MANIFESTS (no side-car among them) in; for each chunk the numbers of the whole ones, MARKS of what they name, notes."""
+    """MANIFESTS (no side-car among them) in; for each chunk the numbers of the whole ones, NAMED files, notes."""
 
     def run(batches: Batches) -> Iterable[tuple[list[int], pa.Table, list[str]]]:
         for rows in _chunks(batches, lambda row: row["length"] or 0):
             live, errors = _named_by(task, rows, task.readers[rows[0]["format"]])
             whole = [row[c.TABLE] for index, row in enumerate(rows) if index not in errors]
-            marks = pa.concat_tables([c.MARKS.empty_table(), *(table.select(c.MARKS.names) for table in live)])
+            marks = pa.concat_tables([c.NAMED.empty_table(), *(table.select(c.NAMED.names) for table in live)])
             yield whole, marks, [note for _, note in _notes(rows, errors, "path")]
 
     return run
@@ -272,7 +272,9 @@ def _named_files(rows: list[Row], reader: Reader, part: Part) -> pa.Table:
         owner = owner[alive.to_numpy(zero_copy_only=False)]
     mark = pc.if_else(deleted, c.MARK_LIVE | c.MARK_DELETED, c.MARK_LIVE).cast(pa.int32())
     kinds = _kinds(rows, table, owner)
-    found = [_marked(rows, _keys(rows, _column(table, "path", pa.string()), owner, reader), kinds, owner, mark)]
+    sizes = _column(table, c.SIZE, pa.int64()) if c.SIZE in table.column_names else None
+    keys = _keys(rows, _column(table, "path", pa.string()), owner, reader)
+    found = [_marked(rows, keys, kinds, owner, mark, sizes)]
     for keys, places, of in _beside_entries(rows, table, owner, kinds, reader):
         at = pa.array(places)
         more = _marked(rows, keys, of.take(at), owner[places], mark.take(at))
@@ -329,7 +331,12 @@ def _sidecars(rows: list[Row]) -> pa.Table:
 
 
 def _marked(
-    rows: list[Row], keys: pa.Array, kinds: pa.Array, owner: NDArray[np.int64], mark: pa.Array | None = None
+    rows: list[Row],
+    keys: pa.Array,
+    kinds: pa.Array,
+    owner: NDArray[np.int64],
+    mark: pa.Array | None = None,
+    sizes: pa.Array | None = None,
 ) -> pa.Table:
     return pa.table(
         {
@@ -337,6 +344,7 @@ def _marked(
             c.KEY: keys,
             c.KIND: kinds,
             c.MARK: pa.repeat(pa.scalar(c.MARK_LIVE, pa.int32()), len(keys)) if mark is None else mark,
+            c.SIZE: pa.nulls(len(keys), pa.int64()) if sizes is None else sizes,
             "owner": pa.array(owner),
         }
     )

@@ -32,6 +32,7 @@ MANIFEST_FIELDS = {
     "path": ("data_file.file_path",),
     "status": ("status",),
     "content": ("data_file.content",),
+    "size": ("data_file.file_size_in_bytes",),
 }
 PARTITION_FIELDS = {"status": ("status",), "snapshot": ("snapshot_id",)}
 REQUIRED = frozenset({"path", "length", "status"})
@@ -119,7 +120,8 @@ def _manifests(table: pa.Table) -> pa.Table:
 def _entries(table: pa.Table) -> pa.Table:
     # An entry that does not say what it is counts as live: its file stays.
     deleted = pc.fill_null(pc.greater_equal(table["status"], DELETED), False)
-    return pa.table({"path": table["path"], "deleted": deleted, "content": _content(table)})
+    columns = {"path": table["path"], "deleted": deleted, "content": _content(table)}
+    return pa.table(columns | {name: table[name] for name in ("size",) if name in table.column_names})
 
 
 def _counts(table: pa.Table, name: str) -> Any:

@@ -27,11 +27,12 @@ MANIFEST_FIELDS = {
     "status": "_KIND",
     "extra": "_FILE._EXTRA_FILES",
     "external": "_FILE._EXTERNAL_PATH",
+    "size": "_FILE._FILE_SIZE",
 }
 PARTITION_FIELDS = {"partition": "_PARTITION", "status": "_KIND", "created": "_FILE._CREATION_TIME"}
 INDEX_FIELDS = {"path": "_FILE_NAME", "status": "_KIND", "external": "_EXTERNAL_PATH"}
 INDEX_MARK = "_INDEX_TYPE"
-OPTIONAL = frozenset({"extra", "external", "created"})
+OPTIONAL = frozenset({"extra", "external", "created", "size"})
 ADDED = 0  # the kind of an entry: 0 adds a file, 1 deletes it
 
 
@@ -99,7 +100,7 @@ def _entries(table: pa.Table) -> pa.Table:
 
 
 def _with_extra(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
-    return pa.table({**columns, "extra": table["extra"]} if "extra" in table.column_names else columns)
+    return pa.table(columns | {name: table[name] for name in ("extra", "size") if name in table.column_names})
 
 
 def _partitions(table: pa.Table) -> pa.Table:
