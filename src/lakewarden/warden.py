@@ -81,6 +81,7 @@ class Warden:
         from lakewarden.steps.observe.state_disk import check_state_disk, naming_state_disk
         from lakewarden.steps.plan.document import Request
         from lakewarden.steps.plan.files import plan_directory
+        from lakewarden.steps.plan.uncollected import uncollected
 
         spec = job_named(job)
         self._check_floors(spec, unsafe_short_grace)
@@ -90,7 +91,7 @@ class Warden:
         stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{spec.name}-{deployment.new_id()}"
         directory = plan_directory(out) if out else f"{deployment.state}plans/{stamp}/"
         request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
-        with naming_state_disk(deployment):
+        with naming_state_disk(deployment), uncollected():
             return spec.plan(deployment, request, progress or _quiet)
 
     def _check_floors(self, job: JobSpec, unsafe_short_grace: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Row, select, update
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.schema import plans, runs
 from lakewarden.model.errors import PlanUsedError
-from lakewarden.model.plan import Plan
+from lakewarden.model.plan import PartFile, Plan, sealed_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,39 @@ class Plans:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def save(self, plan: Plan, path: str) -> None:
-        """Remember a sealed plan and where it lies. Saving it again changes the place, never its use."""
+    def save(self, plan: Plan, path: str, header: bytes | None = None) -> None:
+        """Remember a sealed plan and where it lies. Saving it again changes the place, never its use.
+
+        `header`: what the plan's `dumps` gives, for whoever has it already.
+        """
         if not plan.plan_id:
             raise ValueError("a plan is sealed before it is saved")
-        header = {
+        row = {
             "plan_id": plan.plan_id,
             "job": plan.job,
             "path": path,
             "created_at": plan.created_at,
             "expires_at": plan.expires_at,
             "cutoff": plan.cutoff,
-            "header": zlib.compress(plan.dumps(), 6),
+            "header": zlib.compress(header if header is not None else plan.dumps(), 6),
         }
         with self._connections.write() as connection:
-            put(connection, plans, [header])
+            put(connection, plans, [row])
 
     def header(self, plan_id: str) -> Plan | None:
         """The whole header as it was saved, also when its directory is gone."""
-        with self._connections.read() as connection:
-            packed = connection.execute(select(plans.c.header).where(plans.c.plan_id == plan_id)).scalar()
+        packed = self._header(plan_id)
         return Plan.loads(zlib.decompress(packed)) if packed else None
+
+    def parts(self, plan_id: str) -> tuple[PartFile, ...]:
+        """The files of a plan as its header names them; none of a plan that is not known."""
+        packed = self._header(plan_id)
+        return sealed_parts(zlib.decompress(packed)) if packed else ()
+
+    def _header(self, plan_id: str) -> bytes | None:
+        with self._connections.read() as connection:
+            found: bytes | None = connection.execute(select(plans.c.header).where(plans.c.plan_id == plan_id)).scalar()
+        return found
 
     def newest_before(self, job: str, instant: datetime) -> SavedPlan | None:
         """The newest plan of a job that was made at or before an instant: what a later plan is confirmed against."""

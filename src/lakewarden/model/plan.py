@@ -173,6 +173,19 @@ class Plan:
         return plan
 
 
+def sealed_parts(data: bytes) -> tuple[PartFile, ...]:
+    """The files of a header, its id checked as by `Plan.loads`, which also makes a value of every table in it."""
+    try:
+        document = json.loads(data)
+        told = document.pop("plan_id")
+        parts = tuple(PartFile(**part) for part in document["parts"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PlanEditedError(f"{PLAN_FILE} is not a plan header ({error}); nothing was done") from error
+    if hashlib.sha256(_dumps(document).encode()).hexdigest()[:32] != told:
+        raise PlanEditedError(f"plan {told} was edited after it was made; nothing was done")
+    return parts
+
+
 def _dumps(document: Any) -> str:
     return json.dumps(document, sort_keys=True, ensure_ascii=False)
 
@@ -196,7 +209,7 @@ def _table_json(table: TablePlan) -> dict[str, Any]:
         "uuid": table.uuid,
         "format": table.format,
         "metadata_location": table.metadata_location,
-        "refs": [asdict(ref) for ref in table.refs],
+        "refs": [{"name": ref.name, "snapshot_id": ref.snapshot_id, "kind": ref.kind} for ref in table.refs],
         "status": table.status,
         "refusal": _refusal_json(table.refusal),
         "verdicts": _tallies_json(table.verdicts),

@@ -45,8 +45,12 @@ def confirmed(
     if not ages:
         return pa.array([], pa.string())
     rows = pa.concat_tables(ages)
-    owners = map(directories.of, rows["uri"].to_pylist())
-    asked = pa.array([most if owner is None else times[owner] for owner in owners], pa.int64())
+    if set(times.values()) <= {most}:
+        # Every table asks for as many, and so does whatever lies in no table's directory.
+        asked = pa.repeat(pa.scalar(most, pa.int64()), rows.num_rows)
+    else:
+        owners = map(directories.of, rows["uri"].to_pylist())
+        asked = pa.array([most if owner is None else times[owner] for owner in owners], pa.int64())
     rows = rows.append_column("times", asked)
     rows = rows.filter(pc.less(rows["age"], rows["times"]))
     often = rows.group_by("uri").aggregate([("age", "count_distinct"), ("times", "max")])
@@ -88,9 +92,9 @@ def earlier_plans(deployment: Deployment, policies: Iterable[OrphanPolicy], now:
 
 def _files(deployment: Deployment, plan: SavedPlan) -> list[str]:
     """The addresses of a plan's files; none if it has none, or has lost one."""
-    header = deployment.ledger.plans.header(plan.plan_id)
-    if header is None or not plan.path:
+    if not plan.path:
         return []
-    files = [plan.path + part.name for part in header.parts]
-    whole = sizes_at(deployment.stores, files) == [part.bytes for part in header.parts]
+    parts = deployment.ledger.plans.parts(plan.plan_id)
+    files = [plan.path + part.name for part in parts]
+    whole = sizes_at(deployment.stores, files) == [part.bytes for part in parts]
     return files if whole else []

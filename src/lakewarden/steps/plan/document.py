@@ -196,7 +196,8 @@ def draw_up(
         notes=tuple(unknowns(fleet)),
         digests={state.identifier: state.digest for state in fleet.states if state.may_be_replaced},
     ).sealed()
-    deployment.stores.put(request.directory + PLAN_FILE, document.dumps())
-    deployment.ledger.plans.save(document, request.directory)
+    header = document.dumps()
+    deployment.stores.put(request.directory + PLAN_FILE, header)
+    deployment.ledger.plans.save(document, request.directory, header)
     remember(deployment, fleet, reached or {})
     return PlanResult(document, request.directory)
