@@ -16,7 +16,8 @@ from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.one_table import needs_of
-from lakewarden.pipeline.read.cache import ENTRIES, ManifestKey, known_entries
+from lakewarden.pipeline.read.cache import ENTRIES
+from lakewarden.pipeline.read.entries import known_entries
 from lakewarden.pipeline.read.manifests import NOTE, ReadTask, once, read_lists, read_manifests
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.manifest_cache import cache_files
@@ -90,11 +91,9 @@ class TrashUsers:
 
     def _known(self, manifests: pa.Table) -> list[str | None]:
         """What the names of each manifest begin with; None where the cache does not know it."""
-        columns = (manifests[name].to_pylist() for name in ("path", "length", c.HOME))
-        keys = [ManifestKey(*key) for key in zip(*columns, strict=True)]
-        cache = cache_files(self.deployment)
-        known = known_entries(self.deployment.stores, cache.of(ENTRIES), keys)
-        return [known[key].prefix if key in known else None for key in keys]
+        known = known_entries(self.deployment.stores, cache_files(self.deployment).of(ENTRIES), manifests)
+        prefixes = dict(zip(known["number"].to_pylist(), known["prefix"].to_pylist(), strict=True))
+        return [prefixes.get(place) for place in range(manifests.num_rows)]
 
     def _elsewhere(self, beginning: str | None) -> bool:
         place = FileUri.parse(self.trash).as_prefix()
