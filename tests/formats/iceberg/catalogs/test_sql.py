@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -15,7 +16,12 @@ from sqlalchemy import create_engine, text
 
 from lakewarden.formats.iceberg import open_format
 from lakewarden.formats.iceberg.catalog import sql
-from lakewarden.model.errors import CatalogMissingError, CatalogUnavailableError, PointerMissingError
+from lakewarden.model.errors import (
+    CatalogMissingError,
+    CatalogUnavailableError,
+    DoubtfulCommitError,
+    PointerMissingError,
+)
 from lakewarden.model.format import Format
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.storage.stores import Stores
@@ -232,3 +238,22 @@ def test_a_catalog_that_is_gone_is_not_a_table_that_is_gone(tmp_path: Path, prop
     (tmp_path / "catalog.db").unlink()
     with pytest.raises(CatalogUnavailableError):
         found.pointer("lake.sales.orders")
+
+
+def test_a_commit_whose_catalog_went_away_is_not_called_undone(tmp_path: Path, properties: dict[str, str]) -> None:
+    """The swap was made, its answer is lost, and nobody can be asked."""
+    versions: Any = opened(properties).expirer._versions()  # type: ignore[union-attr]
+    before = versions.current("sales.orders")
+    swap = versions._swap
+
+    def made_and_gone(*asked: Any) -> bool:
+        swap(*asked)
+        (tmp_path / "catalog.db").rename(tmp_path / "away.db")
+        raise ConnectionError("the connection was lost")
+
+    versions._swap = made_and_gone
+    first = int(before.document["snapshots"][0]["snapshot-id"])
+    with pytest.raises(DoubtfulCommitError, match="may or may not"):
+        versions.expire("sales.orders", before, {first}, set(), NOW)
+    (tmp_path / "away.db").rename(tmp_path / "catalog.db")
+    assert versions.current("sales.orders").location != before.location
