@@ -88,3 +88,23 @@ def test_written_back_it_is_the_same() -> None:
         {"content": "data", "partition-spec-id": "0"},
     )
     assert read_avro(write_avro(file), "m") == file
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])
+@pytest.mark.parametrize("lied", [0, 1, 62, 63])
+def test_a_count_that_is_too_small_loses_no_rows(codec: str, lied: int) -> None:
+    """One byte of a block's count is another: the file is as long as before, and its frames fit."""
+    out = BytesIO()
+    fastavro.writer(out, SCHEMA, [{"path": str(n)} for n in range(63)], codec=codec)
+    data = out.getvalue()
+    _, at = header(data)
+    assert data[at + 16] == 63 * 2, "one byte of a count"
+    damaged = data[: at + 16] + bytes([lied * 2]) + data[at + 17 :]
+    assert len(list(fastavro.reader(BytesIO(damaged)))) == lied, "fastavro reads as many and says nothing"
+    if lied == 63:
+        assert len(read_avro(damaged, "m").records) == 63
+        return
+    with pytest.raises(IncompleteManifestError):
+        read_avro(damaged, "m")
+    with pytest.raises(IncompleteManifestError):
+        rewrite_avro(damaged, "m", lambda records: None)

@@ -8,7 +8,7 @@ for every file and every reader.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -18,7 +18,7 @@ from lakewarden.foreign.avro_ending import doubtful_end
 from lakewarden.foreign.avro_schema import read_schema
 from lakewarden.foreign.codecs import most_unpacked, unpacker
 from lakewarden.foreign.unpack import TooMuchError
-from lakewarden.model.avro_frames import SYNC_BYTES, blocks, headed, header, long
+from lakewarden.model.avro_frames import SYNC_BYTES, blocks, headed, header
 from lakewarden.model.errors import BoundsError, IncompleteManifestError, UnsupportedTableError
 
 Record = dict[str, Any]
@@ -53,8 +53,6 @@ def read_avro(
     `as_stored` keeps values in the form in which Avro stores them. Turned into Python's dates and decimals and back, one
     beyond Python's range (a partition of the year 20,000) could not be carried.
     """
-    import fastavro
-
     if size is not None and len(data) != size:
         raise IncompleteManifestError(f"{uri} has {len(data)} bytes and should have {size}")
     try:
@@ -62,10 +60,9 @@ def read_avro(
         schema = deepcopy(read_schema(meta[SCHEMA]))
         schema = _without_logic(schema) if as_stored else schema
         codec = meta.get(CODEC, b"null").decode()
-        sizes, body = _unpacked(data, at, codec, rows)
-        framed = sum(count for count, _ in sizes)
-        plain = {**meta, SCHEMA: json.dumps(schema).encode(), CODEC: b"null"}
-        records: tuple[Any, ...] = tuple(fastavro.reader(BytesIO(headed(plain, data[at : at + SYNC_BYTES]) + body)))
+        bodies = list(_unpacked(data, at, codec, rows))
+        framed = sum(count for count, _ in bodies)
+        records = tuple(_records(bodies, schema))
         said = {key.decode(): value.decode() for key, value in meta.items() if not key.startswith(b"avro.")}
     except TooMuchError as error:
         raise BoundsError(f"{uri} is beyond what is read of one file ({error}); nothing was changed") from error
@@ -75,7 +72,7 @@ def read_avro(
         raise IncompleteManifestError(
             f"{uri} has {len(records)} rows and should have {framed if rows is None else rows}"
         )
-    return AvroFile(schema, codec, records, said, doubtful_end(sizes))
+    return AvroFile(schema, codec, records, said, doubtful_end([(count, len(body)) for count, body in bodies]))
 
 
 def write_avro(file: AvroFile, sync: bytes | None = None) -> bytes:
@@ -124,23 +121,36 @@ def header_of(data: bytes, uri: str) -> dict[bytes, bytes]:
         raise IncompleteManifestError(f"{uri} is not an Avro file ({error})") from error
 
 
-def _unpacked(data: bytes, at: int, codec: str, rows: int | None) -> tuple[list[tuple[int, int]], bytes]:
-    """How many rows each block says it has and how many bytes it holds; and the blocks, unpacked.
+def _unpacked(data: bytes, at: int, codec: str, rows: int | None) -> Iterator[tuple[int, bytes]]:
+    """How many rows each block says it has, and its bytes, unpacked.
 
-    Raises ValueError and its like for a damaged file, TooMuchError beyond the bounds. fastavro unpacks whatever it is given, and makes as many records as a block claims; both are held in memory.
+    Raises ValueError and its like for a damaged file, TooMuchError beyond the bounds. fastavro unpacks whatever it is
+    given, and makes as many records as a block claims; both are held in memory.
     """
     unpack, left = unpacker(codec.encode()), most_unpacked(len(data))
-    sync = data[at : at + SYNC_BYTES]
-    framed, sizes, out = 0, [], []
+    framed = 0
     for count, block in blocks(data, at):
         framed += count
         body = unpack(block, left)
         if count > len(body) or framed > (MOST_RECORDS if rows is None else rows):
             raise ValueError(f"{framed} rows are claimed")
         left -= len(body)
-        sizes.append((count, len(body)))
-        out += [long(count), long(len(body)), body, sync]
-    return sizes, b"".join(out)
+        yield count, body
+
+
+def _records(bodies: Iterable[tuple[int, bytes]], schema: Record) -> Iterator[Record]:
+    """Every record. Raises ValueError where a block has bytes left behind the last: its count is damaged, and fastavro's
+    own reader of files would lose the rest without a word."""
+    import fastavro
+
+    parsed = fastavro.parse_schema(schema)
+    for count, body in bodies:
+        stream = BytesIO(body)
+        for _ in range(count):
+            found: Any = fastavro.schemaless_reader(stream, parsed, None)
+            yield found
+        if stream.tell() != len(body):
+            raise ValueError(f"{len(body) - stream.tell()} bytes are left behind the {count} rows of a block")
 
 
 def _without_logic(schema: Any) -> Any:

@@ -68,6 +68,7 @@ SNAPPY_BOMB = b"\xff\xff\xff\xff\x0f" + b"x" * 20
 
 BAD = {
     "rows without bytes": container(MANIFEST, (10**12, ROW)),
+    "bytes without rows": container(MANIFEST, (0, ROW)),
     "rows beyond 64 bits": container(MANIFEST).replace(SYNC, SYNC + b"\xff" * 9 + b"\x7f"),
     "rows of nothing": container({"type": "record", "name": "e", "fields": []}, (10**9, b"")),
     "rows of nulls": container(

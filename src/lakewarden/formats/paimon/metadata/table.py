@@ -103,7 +103,9 @@ class Schema:
         try:
             return Schema(
                 id=integer(document["id"]),
-                fields=tuple(dict(field) for field in document["fields"]),
+                fields=tuple(
+                    {**field, "name": _name(field["name"]), "type": field["type"]} for field in document["fields"]
+                ),
                 partition_keys=tuple(str(key) for key in document.get("partitionKeys") or ()),
                 primary_keys=tuple(str(key) for key in document.get("primaryKeys") or ()),
                 options={str(key): str(value) for key, value in (document.get("options") or {}).items()},
@@ -175,7 +177,7 @@ def parse_json(data: bytes, uri: str) -> dict[str, Any]:
 def _name(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise TypeError(f"{value!r} is not the name of a list")
+    raise TypeError(f"{value!r} is not a name")
 
 
 def _text(value: object) -> str | None:

@@ -16,7 +16,9 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 
 Value = bool | int | float | str | bytes | Decimal | date | time | datetime | None
 
-_TYPE = re.compile(r"([A-Z_]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(WITH LOCAL TIME ZONE)?\s*(?:NOT NULL)?")
+_TYPE = re.compile(
+    r"([A-Z_]+)\s*(?:\(\s*([0-9]{1,10})\s*(?:,\s*([0-9]{1,10})\s*)?\))?\s*(WITH LOCAL TIME ZONE)?\s*(?:NOT NULL)?"
+)
 _SAME = {
     "BOOL": "BOOLEAN",
     "BYTE": "TINYINT",

@@ -109,6 +109,9 @@ def _open(data: bytes, before: Container | None) -> Container:
         if count > len(body):
             # No row that is read here is without a byte, and a decoder would make as many as are claimed.
             raise ValueError(f"a block of {len(body)} bytes that claims {count} rows")
+        if body and not count:
+            # Nobody would decode it, nor find that its count is damaged.
+            raise ValueError(f"a block of {len(body)} bytes that claims no row")
         bodies.append(body)
         left -= len(body)
         sizes.append((count, len(body)))
