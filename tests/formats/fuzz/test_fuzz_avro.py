@@ -148,7 +148,8 @@ def emptied(real: Real, data: bytes) -> bool:
 
 def draw_and_check(place: Path, files: list[Real], data: st.DataObject) -> None:
     real = data.draw(st.sampled_from(files))
-    others = [file.data for file in files if file.kind != real.kind]
+    # Another manifest in an index manifest's place names other files, and nobody recorded how long the right one is.
+    others = [file.data for file in files if file.kind != real.kind and real.kind != "paimon index"]
     one = st.one_of(damaged_frames(real.data), damaged_bytes(real.data, others))
     check(place, real, data.draw(st.lists(one, min_size=AT_ONCE, max_size=AT_ONCE)))
 
