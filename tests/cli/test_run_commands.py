@@ -68,6 +68,7 @@ def test_run_json_is_the_interfaces(lakewarden: Any, warden: Any, partial: RunRe
         "changed": {"files": 2},
         "deleted": {"files": 2, "bytes": 2048},
         "absent": 1,
+        "hidden": {"files": 0, "bytes": 0},
         "quarantined": {"files": 0, "bytes": 0},
         "kept": {"changed": 4},
         "failed": [{"uri": "s3://b/x", "code": "LW-STORE-001", "message": "denied"}],

@@ -35,12 +35,14 @@ def closing_line(result: RunResult) -> str:
     """`done deleted=1,106 freed=31.8 GiB absent=0 …`: every count, always in this order."""
     counts = {
         "deleted": number(result.deleted.files),
-        "freed": size(result.deleted.bytes),
+        "freed": size(result.deleted.bytes - result.hidden.bytes),
         "quarantined": number(result.quarantined.files),
         "absent": number(result.absent),
         "kept": number(sum(result.kept.values())),
         "failed": number(len(result.failed)),
     }
+    if result.hidden.files:
+        counts["hidden"] = number(result.hidden.files)
     others = {kind: number(count) for kind, count in result.changed.items() if kind != "files"}
     words = "  ".join(f"{name}={count}" for name, count in {**counts, **others}.items())
     return f"{result.status}  {words}  run={result.run_id}"

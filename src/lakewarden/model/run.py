@@ -39,7 +39,10 @@ class FailedFile:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run did, in the shape that `apply` and `run` print."""
+    """What one run did, in the shape that `apply` and `run` print.
+
+    `hidden` are those of the deleted files that lie in a versioned bucket: their bytes are there until a version expires.
+    """
 
     run_id: str
     plan_id: str
@@ -51,6 +54,7 @@ class RunResult:
     quarantined: Tally = field(default_factory=Tally)
     kept: Mapping[str, int] = field(default_factory=dict)
     failed: tuple[FailedFile, ...] = ()
+    hidden: Tally = field(default_factory=Tally)
     # Where the plan lies; for people, so that a dry run can say what to type next.
     plan_path: str | None = None
 
@@ -66,6 +70,7 @@ class RunResult:
             "status": str(self.status),
             "changed": dict(self.changed),
             "deleted": asdict(self.deleted),
+            "hidden": asdict(self.hidden),
             "absent": self.absent,
             "quarantined": asdict(self.quarantined),
             "kept": dict(self.kept),

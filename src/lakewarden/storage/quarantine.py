@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import ChangedTrashError, LakewardenError, StoreUnavailableError
@@ -21,6 +22,7 @@ from lakewarden.storage.stores import Stores
 WHOLE = 256 << 20
 PURGE_BATCH = 1000
 _NO_BUCKET = "_"
+back_already = partial(FileOutcome, outcome=Outcome.CHANGED, message="it is back already")
 
 
 def trash_address(trash: str, run_id: str, uri: str) -> str:
@@ -62,7 +64,8 @@ def digest_in_trash(stores: Stores, trash: str, run_id: str, uri: str) -> str | 
 def restore(
     stores: Stores, trash: str, run_id: str, files: Sequence[str], digests: Mapping[str, str | None] | None = None
 ) -> list[FileOutcome]:
-    """Bring files (original addresses) back, create-only: `kept` is restored, `changed` means the place is taken.
+    """Bring files (original addresses) back, create-only: `kept` is restored, `changed` means the place is taken; without
+    a code, by the very file, which is back already.
 
     A copy that has other bytes than the digest says, which was taken when it was made, is not brought back.
     """
@@ -141,10 +144,12 @@ def _restore_one(stores: Stores, kept: str, uri: str, digest: str | None) -> Fil
         data = stores.get(kept)
         if digest is not None and not same_bytes(stores, kept, data, digest):
             raise _changed(kept)
-        return FileOutcome(uri, Outcome.KEPT) if stores.create(uri, data) else taken
+        if stores.create(uri, data):
+            return FileOutcome(uri, Outcome.KEPT)
+        return back_already(uri) if stores.get(uri) == data else taken
     # Too large for one create-only write: look, then copy. The name was a deleted file's, so nobody reuses it.
     if stores.head(uri) is not None:
-        return taken
+        return back_already(uri) if digest is not None and holds(stores, uri, digest) else taken
     if digest is not None and not holds(stores, kept, digest):
         raise _changed(kept)
     copy_verified(stores, kept, uri, found.size, _spend)

@@ -58,6 +58,38 @@ def test_a_file_that_a_table_took_in_where_it_lies_is_not_purged(world: World, m
     assert (trash(world), steps(world, third.run_id)["purge"]) == ([], {"run": first.run_id, "files": 1})
 
 
+@pytest.mark.parametrize("how", ["through a link", "where it came from"])
+def test_a_file_that_a_table_needs_by_another_address_is_not_purged(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A table reads the copy by a link that leads to the trash; or a slow writer commits the file after it went there."""
+    rows = plant_rows(world.table(), "data/part=a/rows-{}.parquet")
+    whole = rows.read_bytes()
+    first = world.apply(hand_plan(world, [rows]))
+    (taken,) = trash(world)
+    if how == "through a link":
+        link = world.base / "alias"
+        link.symlink_to(world.base / "state")
+        world.table("web.clicks").add_files([f"file://{link}/{taken.relative_to(world.base / 'state')}"])
+    else:
+        rows.write_bytes(whole)
+        world.table("web.clicks").add_files([f"file://{rows}"])
+        rows.unlink()
+
+    later(world, monkeypatch, days=8)
+    second = world.apply(hand_plan(world, []))
+
+    assert trash(world) == [taken]
+    assert steps(world, second.run_id)["purge-kept"] == {"run": first.run_id, "files": [f"file://{taken}"]}
+
+
+def test_what_is_restored_already_is_told_so(world: World) -> None:
+    run = world.apply(hand_plan(world, world.planted("sales.orders")))
+    world.warden.restore(run.run_id)
+    again = world.warden.restore(run.run_id)
+    assert (again.status, again.changed, again.failed) == ("done", {"restored": 0}, ())
+
+
 def test_nothing_is_purged_while_a_table_cannot_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.apply(hand_plan(world, world.planted("sales.orders")))
     damaged = world.table("web.clicks").current_snapshot()

@@ -291,6 +291,7 @@ class FileRun:
             status=status,
             changed={"files": (deleted + hidden + quarantined).files},
             deleted=deleted + hidden,
+            hidden=hidden,
             absent=done.get(Outcome.ABSENT, Tally()).files,
             quarantined=quarantined,
             kept=kept,

@@ -18,7 +18,7 @@ from lakewarden.steps.apply.ending import run_to_its_end
 from lakewarden.steps.apply.removal import digest_of
 from lakewarden.steps.apply.trash import trash_lease, trash_of
 from lakewarden.steps.deployment import Deployment
-from lakewarden.storage.quarantine import restore
+from lakewarden.storage.quarantine import back_already, restore
 
 BATCH = 500
 
@@ -80,7 +80,7 @@ class TrashRestore:
             for file, outcome in zip(some, outcomes, strict=True):
                 if outcome.outcome == Outcome.KEPT:
                     self.back += Tally(1, file.size)
-                else:
+                elif outcome != back_already(file.uri):
                     code, why = outcome.code or RestoreError.code, outcome.message or outcome.outcome
                     self.failed.append(FailedFile(file.uri, code, why))
         self.deployment.ledger.runs.step(self.run.run_id, "restored", {"by": self.new_id, "files": self.back.files})

@@ -35,10 +35,9 @@ def purge_old(deployment: Deployment, by_run: str) -> None:
 
     A purge that fails is noted and left for the next run: the files stay restorable, which harms nobody.
     """
-    users = TrashUsers(deployment, trash_of(deployment))
     for run in list(_over(deployment)):
         try:
-            gone, kept = _purge(deployment, run, users)
+            gone, kept = _purge(deployment, run)
         except LeaseHeldError:
             # Somebody restores or purges it right now.
             continue
@@ -54,10 +53,12 @@ def purge_old(deployment: Deployment, by_run: str) -> None:
             deployment.ledger.runs.step(by_run, "purge-kept", {"run": run.run_id, "files": kept[:SHOWN]})
 
 
-def _purge(deployment: Deployment, run: Run, users: TrashUsers) -> tuple[int, list[str]]:
-    """How many files went, and those that stay because a table took them in where they lie."""
+def _purge(deployment: Deployment, run: Run) -> tuple[int, list[str]]:
+    """How many files went, and those that stay because a table needs them, here or at the place that they came from."""
     gone = 0
     kept: list[str] = []
+    quarantined = deployment.ledger.journal.outcome_rows(run.run_id, Outcome.QUARANTINED)
+    users = TrashUsers.of(deployment, trash_of(deployment), run.run_id, (file.uri for file, _ in quarantined))
     with deployment.leases.waiting(0.0).acquire(trash_lease(run.run_id), MARGINS.lease_seconds) as lease:
         for outcomes in purge(
             deployment.stores,

@@ -1,9 +1,12 @@
-"""Whether a table took a file in where it lies in the trash: such a file is no rubbish any more, and stays."""
+"""Whether a table needs a file of the trash, and it stays: a table may have taken it in where it lies, also by a link that
+leads there, or may need it where it came from, as a slow writer does that commits after its file was taken for an orphan."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,6 +15,7 @@ import pyarrow.compute as pc
 from lakewarden.model.doubt import Look, doubts_of
 from lakewarden.model.errors import DoubtError, LakewardenError, UnreadableMetadataError
 from lakewarden.model.margins import MARGINS
+from lakewarden.model.roots import BY_NAME
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
 from lakewarden.pipeline import columns as c
@@ -23,16 +27,30 @@ from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.manifest_cache import cache_files
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
+from lakewarden.storage.quarantine import trash_address
+
+LOCAL = "file://"
 
 
 @dataclass
 class TrashUsers:
-    """What every table was found to need in the trash, as it was read last. In doubt an error, and nothing is purged."""
+    """What every table was found to need of a run's trash, as it was read last. In doubt an error, and nothing is purged.
+
+    `origins` has the places that the files came from, in order, and `names` their bare names, each with the address in the
+    trash.
+    """
 
     deployment: Deployment
     trash: str
+    origins: Mapping[str, str]
+    names: Mapping[str, str]
     states: dict[str, TableState] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(deployment: Deployment, trash: str, run_id: str, quarantined: Iterable[str]) -> TrashUsers:
+        origins = {uri: trash_address(trash, run_id, uri) for uri in sorted(quarantined)}
+        return TrashUsers(deployment, trash, origins, {uri.rpartition("/")[2]: at for uri, at in origins.items()})
 
     def check(self) -> float:
         """Look at every table that moved since the last look. Returns the boot clock as it was before.
@@ -69,8 +87,30 @@ class TrashUsers:
             raise _doubt(state, str(error)) from error
         if notes:
             raise _doubt(state, str(json.loads(notes[0][1:])["message"]))
+        return list(self._kept(keys))
+
+    def _kept(self, keys: pa.ChunkedArray) -> Iterator[str]:
+        """The files of the trash that these needed addresses and names mean."""
+        for key in keys.filter(pc.is_in(keys, pa.array(self.origins, pa.string()))).to_pylist():
+            yield self.origins[key]
+        for key in keys.filter(pc.starts_with(keys, BY_NAME)).to_pylist():
+            if (name := key.rpartition("/")[2]) in self.names:
+                yield self.names[name]
+        directories = pc.unique(pc.replace_substring_regex(keys, r"[^/]*$", ""))
+        there = {place: at for place in directories.to_pylist() if (at := self._in_trash_by(place)) is not None}
+        if there:
+            for key in keys.to_pylist():
+                directory, _, name = key.rpartition("/")
+                if (at := there.get(f"{directory}/")) is not None:
+                    yield at + name
+
+    def _in_trash_by(self, directory: str) -> str | None:
+        """What a directory is called in the trash, if it lies there, by whatever links it leads there."""
         place = FileUri.parse(self.trash).as_prefix()
-        return [str(key) for key in keys.filter(pc.starts_with(keys, place)).to_pylist()]
+        if directory.startswith(place):
+            return directory
+        real, there = _real(directory), _real(place)
+        return place + real.removeprefix(there) if real.startswith(there) else None
 
     def _by_name(self, state: TableState) -> tuple[pa.ChunkedArray, list[str]]:
         home = own_home(self.deployment, state)
@@ -96,8 +136,15 @@ class TrashUsers:
         return [prefixes.get(place) for place in range(manifests.num_rows)]
 
     def _elsewhere(self, beginning: str | None) -> bool:
-        place = FileUri.parse(self.trash).as_prefix()
-        return beginning is not None and not (beginning.startswith(place) or place.startswith(beginning))
+        """Whether all names with this beginning lie neither in the trash nor where its files came from."""
+        if beginning is None:
+            return False
+        place, real = _real(FileUri.parse(self.trash).as_prefix()), _real(beginning)
+        if real.startswith(place) or place.startswith(real):
+            return False
+        addresses = list(self.origins)
+        at = bisect_left(addresses, beginning)
+        return at == len(addresses) or not addresses[at].startswith(beginning)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, column: str) -> tuple[pa.Table, list[str]]:
@@ -112,3 +159,11 @@ def _doubt(state: TableState, why: str) -> LakewardenError:
         f"{state.identifier} cannot be read ({why}); it may have taken in files where they lie in the trash, so nothing "
         "was purged"
     )
+
+
+def _real(prefix: str) -> str:
+    """A local directory, or the beginning of names in one, without the links in it; any other address as it is."""
+    if not prefix.startswith(LOCAL):
+        return prefix
+    directory, _, rest = prefix.removeprefix(LOCAL).rpartition("/")
+    return f"{LOCAL}{os.path.realpath(directory).rstrip('/')}/{rest}"
