@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.model.table import catalog_of, identifier_of, name_within, parts_of
+from lakewarden.steps.observe.fleet import selected
 
 PART = st.text(st.sampled_from("ab.`"), max_size=5) | st.text(max_size=5)
 
@@ -46,3 +47,10 @@ def test_two_tables_are_two_texts(one: list[str], other: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", ".", "`", "a`b.c", "lake.`a", "lake.`a`b.c", "``", "lake.a."])
 def test_whatever_a_user_types_has_parts(text: str) -> None:
     assert all(isinstance(part, str) for part in parts_of(text))
+
+
+def test_a_selection_names_one_of_two_tables() -> None:
+    one, other = identifier_of("lake", ("a", "b.c")), identifier_of("lake", ("a", "b", "c"))
+    assert [selected(name, [one], ()) for name in (one, other)] == [True, False]
+    assert [selected(name, [other], ()) for name in (one, other)] == [False, True]
+    assert [selected(name, ["lake.a.*"], [other]) for name in (one, other)] == [True, False]
