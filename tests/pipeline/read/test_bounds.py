@@ -183,3 +183,18 @@ def test_columns_are_asked_of_whatever_a_schema_says() -> None:
     with within(10, 50):
         found = decode_files([container(LIST, (1, text(b"a") + long(1)))], list_columns)
     assert not found.errors
+
+
+def test_an_address_without_a_store_refuses_its_own_table(tmp_path: Path) -> None:
+    """The scheme is known, and no store for it: a list there says nothing of the lists of other tables."""
+    (tmp_path / "good.avro").write_bytes(container(LIST, (1, text(b"s3://b/t/m.avro") + long(9))))
+    uris = ["hdfs://name/t/metadata/snap-1.avro", f"file://{tmp_path}/good.avro"]
+    rows = [
+        {c.TABLE: number, "format": "iceberg", "uri": uri, "soft": False} | dict.fromkeys(["data_files", "length"])
+        for number, uri in enumerate(uris)
+    ]
+    listed = pa.Table.from_pylist([{name: row.get(name) for name in c.LISTS.names} for row in rows], schema=c.LISTS)
+    batches = read_lists(ReadTask(Stores(), {"iceberg": IcebergReader()}))(listed.to_batches())
+    told = {row[c.TABLE]: row["path"] for row in pa.Table.from_batches(batches).to_pylist()}
+    assert told[1] == "s3://b/t/m.avro"
+    assert json.loads(told[0][1:])["error"] == "LW-STORE-001"

@@ -33,7 +33,7 @@ def check_readable(table: PaimonTable) -> None:
         for snapshot in _all(branch):
             names = (snapshot.base, snapshot.delta, snapshot.changelog, snapshot.index_manifest, snapshot.statistics)
             for name in names:
-                if name is not None and (not name or "/" in name):
+                if name is not None and (name in ("", ".", "..") or "/" in name):
                     raise UnreadableMetadataError(
                         f"snapshot {snapshot.id} in {branch.directory} names a file {name!r}, which is no bare name"
                     )
