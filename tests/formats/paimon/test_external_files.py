@@ -166,10 +166,12 @@ def test_such_a_file_in_the_directory_of_another_table(
         age_everything(site.warehouse())
         commit = user.path / "snapshot/snapshot-3"
         shutil.move(commit, tmp_path)  # not yet made
+        user.put("snapshot/LATEST", "2")
         seen = site.plan(ORPHANS)
         assert {plan.refusal for plan in seen.plan.tables} == {None}
         assert seen.orphans("lake.db.lender") == {orphan, late}
         shutil.move(tmp_path / commit.name, commit)
+        user.put("snapshot/LATEST", "3")
         result = site.apply(seen)
         assert result.deleted.files == 1
         assert (needed.exists(), late.exists(), orphan.exists()) == (True, True, False)

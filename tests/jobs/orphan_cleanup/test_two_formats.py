@@ -126,9 +126,11 @@ def test_files_of_an_iceberg_table_that_a_paimon_table_needs(
     age_everything(mixed.base / "stream")
     commit = stream.path / "snapshot/snapshot-3"
     shutil.move(commit, mixed.base)  # not yet made
+    stream.put("snapshot/LATEST", "2")
     seen = mixed.plan("lake.*", warden=mixed.warden)
     assert seen.orphans() == {late, orphan}
     shutil.move(mixed.base / commit.name, commit)
+    stream.put("snapshot/LATEST", "3")
     mixed.apply(seen)
     assert (needed.exists(), late.exists(), orphan.exists()) == (True, True, False)
 

@@ -143,10 +143,12 @@ def sum_up(named: Named, contents: Contents, places: Places) -> Summed:
     at[contents.numbers] = np.arange(len(contents.numbers))
     rows = rows[at[named.numbers[rows]] >= 0]
     everything = (holders.holds == str(Hold.ALL))[owners[rows]]
-    _add(total, owners[rows][everything], at[named.numbers[rows]][everything], soft[rows][everything], contents, None)
-    for holder, mine in by_holder(owners[rows][~everything]):
-        some = rows[~everything][mine]
-        _add(total, owners[some], at[named.numbers[some]], soft[some], contents, str(holders.holds[holder]))
+    # Taken once: each snapshot of a Paimon table is a holder, and what is taken for each of them costs their square.
+    starts, of, manifests, softness = contents.entries.starts, owners[rows], at[named.numbers[rows]], soft[rows]
+    _add(total, of[everything], manifests[everything], softness[everything], contents, starts, None)
+    of, manifests, softness = (column[~everything] for column in (of, manifests, softness))
+    for holder, mine in by_holder(of):
+        _add(total, of[mine], manifests[mine], softness[mine], contents, starts, str(holders.holds[holder]))
     same = _alike(holders)
     for keys, kinds, of, sizes in (_manifest_keys(named), _named_keys(holders)):
         hashes = key_hashes(keys) if len(keys) else _NO_HASHES
@@ -160,12 +162,13 @@ def _add(
     manifests: NDArray[np.int64],
     soft: NDArray[np.int8],
     contents: Contents,
+    starts: NDArray[np.int64],
     hold: str | None,
 ) -> None:
     """What these manifests name, each for its holder: all of it, or what the one holder's rule keeps."""
     entries = contents.entries
     counts = entries.counts[manifests]
-    index = ranges(entries.starts[manifests], counts)
+    index = ranges(starts[manifests], counts)
     kinds = entries.kinds[index] | np.repeat(soft * np.int8(SOFT), counts)
     hashes, of = entries.hashes[index], np.repeat(owners, counts)
     if hold is not None:
@@ -184,8 +187,9 @@ def _alike(holders: Holders) -> NDArray[np.int64]:
 
 
 def _manifest_keys(named: Named) -> tuple[pa.Array, NDArray[np.int8], NDArray[np.int32], Sizes]:
-    """The manifests themselves, once a holder, with those beside them that are not opened."""
-    rows = named.by_holder.select([c.TABLE, "path", c.HOME, "soft", "length"])
+    """The manifests themselves, once a table and side, with those beside them that are not opened."""
+    rows = named.by_holder.select(["path", c.HOME, "soft", "length"])
+    rows = rows.append_column(c.TABLE, pa.array(_alike(named.holders)[named.by_holder[c.TABLE].to_numpy()], pa.int32()))
     sums = [("soft", "min"), ("length", "min"), ("length", "max")]
     pairs = rows.group_by([c.TABLE, "path", c.HOME]).aggregate(sums)
     keys = pairs["path"].combine_chunks()
