@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from lakewarden.model.errors import Refusal, UnlistableError
 from lakewarden.model.roots import named_outside
 from lakewarden.model.table import TableState
+from lakewarden.steps.observe.mounts import Mounts
 
 LOCAL = "file://"
 STRAY = UnlistableError.code
@@ -30,8 +31,9 @@ def aliased(prefixes: Iterable[str], states: Iterable[TableState]) -> dict[str, 
     stray = {root for state in states if state.refusal and state.refusal.code == STRAY for root in state.roots}
     found: dict[str, Refusal] = {}
     above: list[tuple[str, str]] = []
+    mounts = Mounts()
     # In order, whatever lies within a directory follows it.
-    for there, place in sorted((_real(place), place) for place in local.union(*map(_elsewhere, states))):
+    for there, place in sorted((_real(place, mounts), place) for place in local.union(*map(_elsewhere, states))):
         while above and not there.startswith(above[-1][0]):
             above.pop()
         for around, other in above:
@@ -72,9 +74,10 @@ class _Disk:
 
     def __init__(self) -> None:
         self._known = {"": ""}
+        self._mounts = Mounts()
 
     def real(self, place: str) -> str:
-        """The address of a directory, ending in a slash, with all links in it resolved."""
+        """The address of a directory, ending in a slash, with all links and second mounts in it resolved."""
         path = place.removeprefix(LOCAL).rstrip("/")
         above, unknown = path, []
         while above not in self._known:
@@ -82,7 +85,8 @@ class _Disk:
             above = above.rpartition("/")[0]
         real = self._known[above]
         for step in reversed(unknown):
-            real = self._known[step] = _resolved(f"{real}/{step.rpartition('/')[2]}")
+            there = _resolved(f"{real}/{step.rpartition('/')[2]}")
+            real = self._known[step] = self._mounts.one_name(there or "/").rstrip("/")
         return f"{LOCAL}{real}/"
 
 
@@ -101,10 +105,10 @@ def _elsewhere(state: TableState) -> Iterator[str]:
             yield key.rpartition("/")[0] + "/"
 
 
-def _real(prefix: str) -> str:
-    return f"{LOCAL}{os.path.realpath(prefix.removeprefix(LOCAL)).rstrip('/')}/"
+def _real(prefix: str, mounts: Mounts) -> str:
+    return f"{LOCAL}{mounts.one_name(os.path.realpath(prefix.removeprefix(LOCAL))).rstrip('/')}/"
 
 
 def _refusal(place: str, prefix: str) -> Refusal:
-    message = f"{place} leads to {prefix} by a symbolic link, so its files have two names; nothing under it is touched"
+    message = f"{place} leads to {prefix} by a symbolic link or a second mount, so its files have two names; nothing under it is touched"
     return Refusal("LW-ROOT-005", message, HINT)

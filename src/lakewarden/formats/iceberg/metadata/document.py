@@ -168,9 +168,6 @@ def check_readable(state: TableState, document: Mapping[str, Any]) -> None:
         raise UnsupportedTableError(
             f"{name} has format version {version}, not 1 to {NEWEST_FORMAT}; nothing was touched"
         )
-    encrypted = "encryption-keys" in document or any(key.startswith("encryption.") for key in state.properties)
-    if encrypted or any("key-id" in snapshot for snapshot in document.get("snapshots") or []):
-        raise EncryptedTableError(f"{name} is encrypted; nothing was touched")
     for snapshot in document.get("snapshots") or []:
         if not snapshot.get("manifest-list"):
             raise UnsupportedTableError(
@@ -181,6 +178,10 @@ def check_readable(state: TableState, document: Mapping[str, Any]) -> None:
 def check_permitted(state: TableState, document: Mapping[str, Any]) -> None:
     """Raise where the table can be read, yet nothing in its directories may be judged."""
     name = state.identifier
+    # What an encrypted table names may be readable all the same, and is needed then.
+    encrypted = "encryption-keys" in document or any(key.startswith("encryption.") for key in state.properties)
+    if encrypted or any("key-id" in snapshot for snapshot in document.get("snapshots") or []):
+        raise EncryptedTableError(f"{name} is encrypted; nothing was touched")
     if not state.uuid:
         raise UnsupportedTableError(f"{name} has no table-uuid, so its files cannot be told from another table's")
     # Whatever else an owner wrote there (`0`, `no`, ` false`, nothing at all) is no leave to clean.
