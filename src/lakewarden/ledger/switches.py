@@ -62,6 +62,12 @@ class Switches:
         """Put on record that a table's past no longer counts: it was dropped, emptied or set back on purpose."""
         self._record(FORGET, actor, reason, identifier)
 
+    def forgotten(self) -> frozenset[str]:
+        """The names of the tables whose past was declared not to count."""
+        query = select(switches.c.subject).where(switches.c.act == FORGET)
+        with self._connections.read() as connection:
+            return frozenset(str(subject) for subject in connection.execute(query).scalars())
+
     def deployment_id(self) -> str:
         """The name under which this deployment owns buckets: made once, the same for every worker of this database."""
         if self._deployment_id is not None:

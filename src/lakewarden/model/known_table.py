@@ -13,7 +13,8 @@ class KnownTable(NamedTuple):
     """One table under one name, as the last plans saw it.
 
     `roots`: every directory it ever wrote to. `outside_roots`: directories of other tables in which it ever had files.
-    `metadata_location`: the metadata at which `outside_roots` were all there are; None if that was never known.
+    `metadata_location`: the metadata at which `outside_roots` were all there are, or at which the table could not be read
+    when it was first met; None if neither.
     `seen_location`, `seen_ms`: the newest metadata at which the table was read with all its manifests, and when that was
     written; empty if it never was. `absent_since`: when its catalog was first found not to list it.
     """

@@ -109,3 +109,22 @@ def test_a_table_that_changed_and_cannot_be_read_may_need_any_orphan(site: Site)
     assert seen.refusal("torn.one") == "LW-BRAKE-007"
     assert "lake.torn.apart changed since it was last read whole" in seen.message("torn.one")
     assert "damaged-table" in seen.plan.brakes
+
+
+def test_a_new_table_that_cannot_be_read_may_need_any_orphan_until_it_is_accepted(site: Site) -> None:
+    """In a deployment's first plan nothing is new: what cannot be read there is said, and the others go on."""
+    first = site.add("fresh.broken")
+    orphan, apart = neighbours(site, "fresh")
+    metadata(first).write_text("{")
+    site.old()
+    seen = site.plan()
+    assert seen.orphans() == {orphan, apart}
+    assert any("lake.fresh.broken cannot be read" in note for note in seen.plan.notes)
+    assert site.plan().refusal("fresh.one") is None, "nothing changed since"
+
+    metadata(site.add("fresh.new")).write_text("{")
+    braked = site.plan()
+    assert braked.refusal("fresh.one") == "LW-BRAKE-007"
+    assert "lake.fresh.new is new or was never read whole" in braked.message("fresh.one")
+    site.another().forget("lake.fresh.new", "nobody will repair it")
+    assert site.plan().refusal("fresh.one") is None

@@ -119,20 +119,27 @@ def damaged_since(fleet: Fleet, findings: Findings) -> str | None:
 
     None if there is no such table. A damaged table whose metadata file is still the one at which it was last read whole
     touches the roots that were recorded then, and those roots are refused elsewhere; so are the roots of a table whose
-    files are known by name, which lie there. A table that nobody ever read says nothing new: beside it the others go on.
+    files are known by name, which lie there. A table that could not be read in the deployment's first plan, or whose past
+    an operator forgot, says nothing new while it stays as it is: beside it the others go on.
     """
+    fresh = not fleet.memory.rows
     for number, state in enumerate(fleet.states):
         why = findings.table_refusals.get(number) or (None if state.is_visible else state.refusal)
         seen = fleet.memory.of(state)
         if why is not None and why.code == UnknownAddressError.code:
             return f"{state.identifier} may need any of these: {why.message}"
-        if why is None or seen is None or not seen.seen_location or state.identifier in fleet.homes:
+        if why is None or fresh or state.identifier in fleet.homes:
             continue
-        if seen.metadata_location == state.metadata_location:
+        if seen is None and state.identifier in fleet.forgotten:
             continue
+        if seen is not None and seen.metadata_location == state.metadata_location:
+            continue
+        since = (
+            "changed since it was last read whole" if seen and seen.seen_location else "is new or was never read whole"
+        )
         return (
-            f"{state.identifier} changed since it was last read whole and cannot be read now ({why.code}: {why.message}); "
-            "it may need any of these: repair it, or drop it from its catalog"
+            f"{state.identifier} {since} and cannot be read now ({why.code}: {why.message}); it may need any of these: "
+            f"repair it, drop it from its catalog, or accept it with lakewarden forget {state.identifier}"
         )
     return None
 

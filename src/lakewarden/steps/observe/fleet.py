@@ -33,6 +33,7 @@ class Fleet:
     `homes` has the tables whose files are known by bare name, and what those names are prefixed with to be compared.
     `memory` is what was known before of every table ever seen; `doubts` are those of which less can be seen now.
     `unlisted` are those of the tables that no catalog lists: they are read where they were last seen, and refused.
+    `forgotten` are the names whose past operators said not to count.
     """
 
     states: tuple[TableState, ...]
@@ -42,6 +43,7 @@ class Fleet:
     memory: Memory = field(default_factory=Memory)
     doubts: Sequence[Doubt] = ()
     unlisted: frozenset[str] = frozenset()
+    forgotten: frozenset[str] = frozenset()
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -89,7 +91,8 @@ def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:
     homes = homes_of(roots, {state.identifier for state in states if deployment.readers[state.format].by_name})
     refused = _refused_roots(deployment, roots, states, doubts)
     unlisted = frozenset(state.identifier for state in absent)
-    return Fleet(tuple(states), tuple(claims), tuple(refused), homes, memory, doubts, unlisted)
+    forgotten = deployment.ledger.switches.forgotten()
+    return Fleet(tuple(states), tuple(claims), tuple(refused), homes, memory, doubts, unlisted, forgotten)
 
 
 def look_of(deployment: Deployment, fleet: Fleet) -> Look:

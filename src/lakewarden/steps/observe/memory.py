@@ -9,15 +9,17 @@ from datetime import datetime
 from itertools import islice
 
 from lakewarden.model.doubt import LESS, Look, is_believed_dropped, now_of
+from lakewarden.model.errors import NessieServedError
 from lakewarden.model.known_table import KnownTable, Memory
 from lakewarden.model.plan import Tally
 from lakewarden.model.roots import named_outside
-from lakewarden.model.table import TableState
+from lakewarden.model.table import TableState, catalog_of
 from lakewarden.model.uri import FileUri
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, look_of
 
 MOST_DOUBTS = 100
+NESSIE = NessieServedError.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ def remember(deployment: Deployment, fleet: Fleet, reached: Mapping[str, Reached
         found = reached.get(state.identifier)
         ages = not deployment.readers[state.format].by_name
         row = _row(state, before, found, outside(state), look.at, ages=ages)
+        accepted = not fleet.memory.rows or state.identifier in fleet.forgotten
+        unread = not state.is_visible or (found is not None and found.damaged)
+        if row is not None and before is None and accepted and unread:
+            # It cannot be read, and that is nothing new: only when its metadata changes does it say more.
+            row = row._replace(metadata_location=state.metadata_location)
         # A table that was given up and is seen again counts as any other from now on.
         if row is not None and (row != before or (state.is_visible and look.gave_up(row))):
             seen.append(row._replace(at=look.at))
@@ -74,9 +81,14 @@ def unknowns(fleet: Fleet) -> Iterator[str]:
         known = fleet.memory.of(state)
         if not state.is_visible and (known is None or not known.seen_location):
             yield (
-                f"{state.identifier} cannot be read and never could: what it needs outside its own directory "
-                f"({state.location or 'unknown'}) is not known and not protected."
+                f"{state.identifier} cannot be read, and nothing is remembered of it: what it needs outside its own "
+                f"directory ({state.location or 'unknown'}) is not known and not protected."
             )
+    for catalog in sorted({catalog_of(s.identifier) for s in fleet.states if s.refusal and s.refusal.code == NESSIE}):
+        yield (
+            f"catalog {catalog} is served by Nessie: what its other branches need in the directories of other catalogs' "
+            "tables is not known and not protected."
+        )
 
 
 def _row(
