@@ -83,6 +83,8 @@ class Deployed:
     catalogs: dict[str, Properties] = field(default_factory=dict, kw_only=False)
     """What the catalogs' own libraries load them with, by name."""
     format: str = "iceberg"
+    formats: dict[str, str] = field(default_factory=dict)
+    """The catalogs that have another format than `format`."""
     sections: Sections = field(default_factory=dict)
     policies: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Overrides by pattern of tables: sections with their values."""
@@ -126,7 +128,8 @@ class Deployed:
     def config(self, name: str = "lakewarden.toml") -> str:
         """The configuration file, written anew."""
         catalogs = {
-            name: {"format": self.format, "properties": values} for name, values in self.properties_of().items()
+            name: {"format": self.formats.get(name, self.format), "properties": values}
+            for name, values in self.properties_of().items()
         }
         document = {
             "worker": {"id": self.worker},

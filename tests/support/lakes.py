@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 if TYPE_CHECKING:
@@ -101,6 +103,24 @@ def append(table: Table, first: int, count: int = 4) -> None:
     """Rows first … first + count - 1, half in part a, half in part b."""
     ids = list(range(first, first + count))
     table.append(pa.table({"id": pa.array(ids, pa.int64()), "part": ["ab"[i % 2] for i in ids]}))
+
+
+def data_file(table: Table, address: str, part: str = "a") -> DataFile:
+    """An entry for a file of one row as a manifest names it, by address: no reader looks at the file."""
+    maps = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+    made = DataFile.from_args(
+        _table_format_version=table.format_version,
+        content=DataFileContent.DATA,
+        file_path=address,
+        file_format=FileFormat.PARQUET,
+        partition=Record(part) if table.spec().fields else Record(),
+        record_count=1,
+        file_size_in_bytes=local_path(address).stat().st_size,
+        **{name: {} for name in maps},
+        **dict.fromkeys(("sort_order_id", "equality_ids", "key_metadata", "split_offsets")),
+    )
+    made.spec_id = table.spec().spec_id
+    return made
 
 
 def local_path(address: str) -> Path:

@@ -11,15 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
-from pyiceberg.typedef import Record
 
 from lakewarden.model.clock import SystemClock
 from lakewarden.warden import Warden
 from tests.support.deployments import Deployed, Seen, planned, sqlite_properties
 from tests.support.lakes import age as age_files
-from tests.support.lakes import age_everything, local_path, plant_orphans, write_table
+from tests.support.lakes import age_everything, data_file, local_path, plant_orphans, write_table
 
 WEEKS = timedelta(days=30)
 
@@ -105,23 +103,7 @@ def register(table: Table, *addresses: str) -> None:
     """Commit data files by address, as they are: no reader looks at them, no writer spells them anew."""
     with table.transaction() as change, change.update_snapshot().fast_append() as added:
         for address in addresses:
-            added.append_data_file(_data_file(table, address))
-
-
-def _data_file(table: Table, address: str) -> DataFile:
-    maps = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-    return DataFile.from_args(
-        _table_format_version=table.format_version,
-        content=DataFileContent.DATA,
-        file_path=address,
-        file_format=FileFormat.PARQUET,
-        partition=Record("a") if table.spec().fields else Record(),
-        record_count=1,
-        file_size_in_bytes=local_path(address).stat().st_size,
-        spec_id=table.spec().spec_id,
-        **{name: {} for name in maps},
-        **dict.fromkeys(("sort_order_id", "equality_ids", "key_metadata", "split_offsets")),
-    )
+            added.append_data_file(data_file(table, address))
 
 
 def write_file(path: Path, age: timedelta = WEEKS) -> str:
