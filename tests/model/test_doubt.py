@@ -18,10 +18,10 @@ NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 ORDERS = KnownTable(
     "lake.db.orders", "u-1", 10, 100, ("s3://b/other/",), NOON - DAY,
-    roots=("s3://b/orders/",), seen_location="s3://b/orders/v5.json", seen_ms=5000,
+    roots=("s3://b/orders/",), seen_location="s3://b/orders/v5.json", seen_ms=5000, first_seen=NOON - 200 * DAY,
 )  # fmt: skip
-USERS = KnownTable(
-    "lake.db.users", "u-2", 1, 1, (), NOON - DAY, roots=("s3://b/users/",), seen_location="v1", seen_ms=1
+USERS = ORDERS._replace(
+    identifier="lake.db.users", uuid="u-2", outside_roots=(), roots=("s3://b/users/",), seen_location="v1", seen_ms=1
 )
 
 
@@ -84,6 +84,9 @@ def test_a_catalog_with_other_tables_of_the_same_names_is_not_healthy() -> None:
     """A catalog that was lost and partly made again says nothing of what it listed before."""
     missed = ORDERS._replace(absent_since=NOON - 100 * DAY)
     assert codes(look(state(USERS, uuid="u-new")), missed, USERS)["lake.db.orders"] == ABSENT
+    made_again = USERS._replace(uuid="u-new", first_seen=NOON - 99 * DAY)
+    assert codes(look(state(made_again)), missed, made_again)["lake.db.orders"] == ABSENT
+    assert codes(look(state(USERS)), missed, USERS) == {}
 
 
 def test_a_table_that_was_known_under_two_names_is_not_the_other_renamed() -> None:

@@ -210,6 +210,7 @@ known_tables = Table(
     Column("seen_location", Text, nullable=False, server_default=""),
     Column("seen_ms", BigInteger, nullable=False, server_default="0"),
     Column("absent_since", Instant),
+    Column("first_seen", Instant),
 )
 
 archives = Table(

@@ -64,12 +64,19 @@ class Look:
             for state in self.states.values()
         }
 
-    def healthy(self, memory: Memory) -> frozenset[str]:
-        """The catalogs that still list a table which they listed before: that very table, not another of its name.
+    def healthy(self, memory: Memory) -> dict[str, datetime]:
+        """The catalogs that still list a table which they listed before, each with when the oldest such table was first
+        seen: that very table, not another of its name.
 
-        An empty catalog may have lost everything, and so may one in which a few tables were made again.
+        An empty catalog may have lost everything, and so may one in which a few tables were made again: only a table from
+        before the loss speaks for it.
         """
-        return frozenset(catalog_of(row.identifier) for row in memory.rows if self._is_listed(row))
+        found: dict[str, datetime] = {}
+        for row in memory.rows:
+            if self._is_listed(row) and row.first_seen is not None:
+                catalog = catalog_of(row.identifier)
+                found[catalog] = min(row.first_seen, found.get(catalog, row.first_seen))
+        return found
 
     def gave_up(self, row: KnownTable) -> bool:
         """Whether an operator gave this table up, and it was not seen again since."""
@@ -131,13 +138,14 @@ def doubted_roots(doubts: Iterable[Doubt], prefixes: Collection[str]) -> dict[st
     return found
 
 
-def is_believed_dropped(row: KnownTable, healthy: Collection[str], now: datetime) -> bool:
+def is_believed_dropped(row: KnownTable, healthy: Mapping[str, datetime], now: datetime) -> bool:
     """Whether a table that no catalog lists may be taken for dropped.
 
     Its catalog has to be healthy, and the table missing for the whole grace: a catalog that was restored, restarted or
     asked too early leaves tables out for a while.
     """
-    if row.absent_since is None or catalog_of(row.identifier) not in healthy:
+    since = healthy.get(catalog_of(row.identifier))
+    if row.absent_since is None or since is None or since >= row.absent_since:
         return False
     return now - row.absent_since >= MARGINS.drop_grace
 

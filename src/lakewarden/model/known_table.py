@@ -17,6 +17,7 @@ class KnownTable(NamedTuple):
     when it was first met; None if neither.
     `seen_location`, `seen_ms`: the newest metadata at which the table was read with all its manifests, and when that was
     written; empty if it never was. `absent_since`: when its catalog was first found not to list it.
+    `first_seen`: when a plan first met it under this name.
     """
 
     identifier: str
@@ -30,6 +31,7 @@ class KnownTable(NamedTuple):
     seen_location: str = ""
     seen_ms: int = 0
     absent_since: datetime | None = None
+    first_seen: datetime | None = None
 
     @property
     def key(self) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from lakewarden.model.doubt import UNREAD, Doubt, doubted_roots
 from lakewarden.model.errors import ROOT_REFUSALS, Refusal, UnknownAddressError, UnlistableError
 from lakewarden.model.plan import PartFile, Tallies, Tally, add_tallies
+from lakewarden.model.table import catalog_of
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.steps.observe.fleet import Fleet
@@ -123,6 +124,12 @@ def damaged_since(fleet: Fleet, findings: Findings) -> str | None:
     an operator forgot, says nothing new while it stays as it is: beside it the others go on.
     """
     fresh = not fleet.memory.rows
+    for doubt in fleet.doubts:
+        if catalog_of(doubt.table) not in fleet.catalogs:
+            return (
+                f"{doubt.table} is in no configured catalog any more, so what it needs by now is not known: configure its "
+                f"catalog again, or accept it with lakewarden forget {doubt.table}"
+            )
     for number, state in enumerate(fleet.states):
         why = findings.table_refusals.get(number) or (None if state.is_visible else state.refusal)
         seen = fleet.memory.of(state)

@@ -33,7 +33,7 @@ class Fleet:
     `homes` has the tables whose files are known by bare name, and what those names are prefixed with to be compared.
     `memory` is what was known before of every table ever seen; `doubts` are those of which less can be seen now.
     `unlisted` are those of the tables that no catalog lists: they are read where they were last seen, and refused.
-    `forgotten` are the names whose past operators said not to count.
+    `forgotten` are the names whose past operators said not to count; `catalogs` are those that are configured.
     """
 
     states: tuple[TableState, ...]
@@ -44,6 +44,7 @@ class Fleet:
     doubts: Sequence[Doubt] = ()
     unlisted: frozenset[str] = frozenset()
     forgotten: frozenset[str] = frozenset()
+    catalogs: frozenset[str] = frozenset()
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -92,7 +93,8 @@ def load_fleet(deployment: Deployment, cutoff: datetime) -> Fleet:
     refused = _refused_roots(deployment, roots, states, doubts)
     unlisted = frozenset(state.identifier for state in absent)
     forgotten = deployment.ledger.switches.forgotten()
-    return Fleet(tuple(states), tuple(claims), tuple(refused), homes, memory, doubts, unlisted, forgotten)
+    catalogs = frozenset(deployment.formats)
+    return Fleet(tuple(states), tuple(claims), tuple(refused), homes, memory, doubts, unlisted, forgotten, catalogs)
 
 
 def look_of(deployment: Deployment, fleet: Fleet) -> Look:

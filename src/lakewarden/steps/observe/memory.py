@@ -110,8 +110,9 @@ def _row(
         # A table that nobody could read yet is known by its directory at least.
         if before is not None:
             return before._replace(absent_since=None)
-        return KnownTable(state.identifier, "", 0, 0, (), now, roots=tuple(roots)) if roots else None
-    old = before or KnownTable(state.identifier, state.uuid, 0, 0, (), now)
+        unread = KnownTable(state.identifier, "", 0, 0, (), now, roots=tuple(roots), first_seen=now)
+        return unread if roots else None
+    old = before or KnownTable(state.identifier, state.uuid, 0, 0, (), now, first_seen=now)
     whole = found is not None and not found.damaged
     found = found or Reached()
     live = found.live or Tally(old.live_files, old.live_bytes)
@@ -126,6 +127,7 @@ def _row(
         roots=tuple(sorted({*old.roots, *roots})),
         seen_location=state.metadata_location if whole else old.seen_location,
         seen_ms=(state.updated_ms if ages else 0) if whole else old.seen_ms,
+        first_seen=old.first_seen,
     )
 
 

@@ -43,7 +43,8 @@ def _table(
     refusal = Refusal(doubt.code, f"{row.identifier} {doubt.why}; nothing of it is touched", doubt.hint)
     unknown = TableState(name, catalog.format, row.uuid, "", "", ()).refused(refusal)
     if not row.seen_location:
-        return None
+        # Nobody ever read what it needs: it may be anything, unless it never could be read.
+        return unknown if row.uuid else None
     try:
         places = catalog.beside(row.seen_location)
     except LakewardenError:

@@ -19,3 +19,4 @@ def upgrade() -> None:
     op.add_column("lw_known_tables", sa.Column("seen_location", sa.Text(), nullable=False, server_default=""))
     op.add_column("lw_known_tables", sa.Column("seen_ms", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("lw_known_tables", sa.Column("absent_since", Instant(), nullable=True))
+    op.add_column("lw_known_tables", sa.Column("first_seen", Instant(), nullable=True))
