@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,6 +23,7 @@ from lakewarden.steps.observe.owners import foreign_owner, owner_record
 from lakewarden.steps.observe.unlisted import unlisted_tables
 
 LOAD_THREADS = 16
+_GLOB = frozenset("*?[")
 TRIES = 3
 
 
@@ -133,12 +134,19 @@ def moved_since(deployment: Deployment, before: Fleet, since: datetime) -> list[
 
 def selected(identifier: str, select: Sequence[str], exclude: Sequence[str]) -> bool:
     """Whether a table may be changed: it matches a selection (or there is none) and no exclusion."""
+    return selection(select, exclude)(identifier)
 
-    def matches(pattern: str) -> bool:
-        # A name may hold what a glob reads as a class: t[1] is also the table that is called so.
-        return identifier == pattern or fnmatchcase(identifier, pattern)
 
-    return (not select or any(map(matches, select))) and not any(map(matches, exclude))
+def selection(select: Sequence[str], exclude: Sequence[str]) -> Callable[[str], bool]:
+    """`selected` for many tables: thousands of plain names are one look-up, and only globs are tried one by one."""
+    wanted, unwanted = _matching(select), _matching(exclude)
+    return lambda identifier: (not select or wanted(identifier)) and not unwanted(identifier)
+
+
+def _matching(patterns: Sequence[str]) -> Callable[[str], bool]:
+    # A name may hold what a glob reads as a class: t[1] is also the table that is called so.
+    names, globs = frozenset(patterns), [pattern for pattern in patterns if not _GLOB.isdisjoint(pattern)]
+    return lambda identifier: identifier in names or any(fnmatchcase(identifier, glob) for glob in globs)
 
 
 def _refused_roots(

@@ -20,7 +20,7 @@ from lakewarden.model.uri import FileUri
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
-from lakewarden.steps.observe.fleet import Fleet, load_fleet, selected
+from lakewarden.steps.observe.fleet import Fleet, load_fleet, selection
 from lakewarden.steps.observe.memory import Reached, remember, unknowns
 
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
@@ -40,7 +40,7 @@ class Request:
 
 def chosen_of(fleet: Fleet, request: Request) -> frozenset[str]:
     """The tables that may be changed. Raises NotFoundError if the selection leaves none."""
-    chosen = frozenset(s.identifier for s in fleet.states if selected(s.identifier, request.select, request.exclude))
+    chosen = frozenset(filter(selection(request.select, request.exclude), (s.identifier for s in fleet.states)))
     if not chosen and (request.select or request.exclude):
         raise NotFoundError(
             f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
