@@ -18,7 +18,8 @@ from lakewarden.model.table import ManifestList, TableState
 from lakewarden.model.uri import canonical
 from lakewarden.model.verdict import Outcome
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, load_fleet

@@ -124,13 +124,17 @@ class Stores:
 def _keys(uris: Sequence[str]) -> list[str]:
     """The keys of addresses, of which many lie in one directory: its spelling is looked at once."""
     found: list[str] = []
-    above, key_above = "", ""
+    above: str | None = None
+    key_above = ""
     for uri in uris:
         directory, slash, name = uri.rpartition("/")
-        if directory != above or not slash:
-            above, key_above = directory, FileUri.parse(f"{directory}/x").key[:-1] if slash else ""
         # A step on the spot, or out of the way, is no name.
-        found.append(key_above + name if slash and name not in ("", ".", "..") else FileUri.parse(uri).key)
+        if not slash or name in ("", ".", ".."):
+            found.append(FileUri.parse(uri).key)
+            continue
+        if directory != above:
+            above, key_above = directory, FileUri.parse(f"{directory}/x").key[:-1]
+        found.append(key_above + name)
     return found
 
 

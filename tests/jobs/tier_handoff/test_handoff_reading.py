@@ -49,7 +49,7 @@ def test_what_was_proven_is_in_the_cache_and_read_from_it(site: Site, monkeypatc
     first = site.plan(HANDOFF)
     kept = site.warden._deployment.ledger.cache.files()
     assert {file.kind for file in kept} >= {ENTRIES, KEYS}
-    monkeypatch.setattr("lakewarden.pipeline.read.cache.packed_rows", None)
+    monkeypatch.setattr("lakewarden.pipeline.read.entries.packed_rows", None)
     assert told(site.plan(HANDOFF)) == told(first)
     assert site.warden._deployment.ledger.cache.files() == kept
 

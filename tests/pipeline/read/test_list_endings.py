@@ -18,7 +18,8 @@ from lakewarden.formats.paimon.manifests.reader import PaimonReader
 from lakewarden.model.avro_frames import SYNC_BYTES, blocks, header, long
 from lakewarden.model.errors import UnprovenListError
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.manifests import ReadTask, note_refusal, read_lists
+from lakewarden.pipeline.read.manifests import ReadTask, read_lists
+from lakewarden.pipeline.read.notes import note_refusal
 from lakewarden.storage.stores import Stores
 from tests.support.lakes import local_path, small_lake, write_table
 

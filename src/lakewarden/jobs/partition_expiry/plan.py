@@ -16,7 +16,7 @@ from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Holder, TableState
-from lakewarden.pipeline.read.manifests import note_refusal
+from lakewarden.pipeline.read.notes import note_refusal
 from lakewarden.pipeline.read.partitions import Times, by_table
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.compare import read_task

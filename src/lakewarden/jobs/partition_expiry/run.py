@@ -14,7 +14,7 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.run import FailedFile
 from lakewarden.model.table import Holder, TableState
-from lakewarden.pipeline.read.manifests import note_refusal
+from lakewarden.pipeline.read.notes import note_refusal
 from lakewarden.pipeline.read.partitions import by_table, partitions_here
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.apply.claim import Claim

@@ -24,8 +24,9 @@ from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.read.cache import ENTRIES, KEYS, CacheFiles, ManifestKey, id_of, known_files, manifest_keys
 from lakewarden.pipeline.read.entries import READ, Entries, known_entries, pack
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
-from lakewarden.pipeline.read.manifests import FEW_LISTS, NOTE, ReadTask, note_refusal, once, read_lists
+from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask, once, read_lists
 from lakewarden.pipeline.read.names import local_directories
+from lakewarden.pipeline.read.notes import NOTE, note_refusal
 from lakewarden.pipeline.read.places import NO_ROOT, Places
 
 if TYPE_CHECKING:

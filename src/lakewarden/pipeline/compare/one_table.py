@@ -14,7 +14,8 @@ from lakewarden.model.table import TableState
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders, by_holder, kept
 from lakewarden.pipeline.compare.needs import each_once
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, once, read_entries, read_lists
+from lakewarden.pipeline.read.manifests import ReadTask, once, read_entries, read_lists
+from lakewarden.pipeline.read.notes import NOTE
 
 
 @dataclass(frozen=True)

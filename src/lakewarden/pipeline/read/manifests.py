@@ -9,7 +9,6 @@ refuses its table; the task, and the other tables, go on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +20,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.model.errors import (
-    BoundsError,
     IncompleteManifestError,
-    LakewardenError,
-    Refusal,
     UnknownAddressError,
     UnprovenListError,
-    UnreadableMetadataError,
 )
 from lakewarden.model.ports import Part, Reader, each_part
 from lakewarden.model.roots import match_key
@@ -36,6 +31,7 @@ from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.avro.decode import decode_files, warm_up
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column, directories
+from lakewarden.pipeline.read.notes import NOTE, error_note
 from lakewarden.storage.stores import Stores
 
 # Up to so many lists the driver is done before a Spark stage has begun.
@@ -43,8 +39,6 @@ FEW_LISTS = 6_000
 FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
-NOTE = "!"
-HINTS = {error.code: error.hint for error in (BoundsError, UnknownAddressError, UnprovenListError)}
 
 Batches = Iterable[pa.RecordBatch]
 Row = dict[str, Any]
@@ -126,20 +120,6 @@ def _named_by(task: ReadTask, rows: list[Row], reader: Reader) -> tuple[list[pa.
         if rows[index]["length"] is None and rows[index]["rows"] is None:
             errors[index] = unproven(doubts[index])
     return [_without(errors, table, table["owner"].to_numpy()) for table in live], errors
-
-
-def error_note(table_id: int, error: Exception, uri: str) -> str:
-    """A task's word to the driver that a table must be refused."""
-    code = error.code if isinstance(error, LakewardenError) else UnreadableMetadataError.code
-    message = error.message if isinstance(error, LakewardenError) else f"{type(error).__name__}: {error}"
-    return NOTE + json.dumps({"error": code, "table": table_id, "message": f"{uri} {message}"})
-
-
-def note_refusal(note: str) -> Refusal:
-    """The refusal that a task's note asks for."""
-    told = json.loads(note.removeprefix(NOTE))
-    hint = HINTS.get(told["error"], IncompleteManifestError.hint)
-    return Refusal(told["error"], f"{told['message']}; nothing of this table is touched", hint)
 
 
 def _chunks(batches: Batches, weigh: Callable[[Row], int]) -> Iterator[list[Row]]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from lakewarden.model.partitions import PartitionFiles
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.avro.decode import decode_files
-from lakewarden.pipeline.read.manifests import BYTES_AT_ONCE, NOTE, ReadTask, error_note, read_lists, sized
+from lakewarden.pipeline.read.manifests import BYTES_AT_ONCE, ReadTask, read_lists, sized
+from lakewarden.pipeline.read.notes import NOTE, error_note
 from lakewarden.pipeline.read.to_read import ToRead
 
 # One row per table and partition of some manifests; in place of a partition, a task's note.

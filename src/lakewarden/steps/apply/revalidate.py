@@ -28,8 +28,9 @@ from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.uri import FileUri, canonical, is_address
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.one_table import needs_of
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, read_lists, read_manifests
+from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.read.names import local_directories
+from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.apply.doubt import doubted_now
 from lakewarden.steps.deployment import Deployment

@@ -22,7 +22,8 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.one_table import needs_of
 from lakewarden.pipeline.read.cache import ENTRIES
 from lakewarden.pipeline.read.entries import known_entries
-from lakewarden.pipeline.read.manifests import NOTE, ReadTask, once, read_lists, read_manifests
+from lakewarden.pipeline.read.manifests import ReadTask, once, read_lists, read_manifests
+from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.manifest_cache import cache_files
 from lakewarden.steps.deployment import Deployment
