@@ -156,7 +156,8 @@ def _less(row: KnownTable, state: TableState) -> Iterator[Doubt]:
         refusal = state.refusal or Refusal(UNREAD, "its metadata is not known", "")
         why = f"cannot be read now ({refusal.message})"
         yield Doubt(row.identifier, row.places, UNREAD, why, refusal.hint, row.uuid)
-    elif row.live_files and not state.manifest_lists and not state.manifests:
+    elif row.live_files > len(state.files) and not state.manifest_lists and not state.manifests:
+        # A table that was never written needs its metadata, and nothing more.
         why = f"is empty now, where it needed {row.live_files} files before"
         yield Doubt(row.identifier, row.places, LESS, why, _hint(row, "If it was emptied on purpose"), row.uuid)
     elif is_older(row, state):
