@@ -72,9 +72,11 @@ def test_a_borrowed_file_under_another_spelling_stays(site: Site, step: str) -> 
 
 
 def test_beside_a_table_that_nobody_ever_read_the_others_go_on(site: Site) -> None:
+    """It could not be read in the first plan that tried, and has not changed since."""
     _, old = overwritten(site, "db.a")
     strange = write_table(site.catalog(), "db.b", partitioned=False, appends=1)
     local_path(strange.current_snapshot().manifests(strange.io)[0].manifest_path).unlink()
+    assert site.plan(ORPHANS).refusal("db.b") == "LW-TABLE-001"
     site.run(EXPIRY, "lake.db.a")
     site.later(30)
     assert site.run(DELETION).status is RunStatus.DONE
