@@ -26,13 +26,10 @@ class _Output:
 _output = _Output()
 
 
-def configure(*, verbose: bool = False, terminal: bool | None = None, env: Mapping[str, str] | None = None) -> None:
-    """Choose level and form: lines for people on a terminal, JSON elsewhere or with LAKEWARDEN_LOG=json."""
-    terminal = sys.stderr.isatty() if terminal is None else terminal
-    form = (os.environ if env is None else env).get("LAKEWARDEN_LOG", "")
-    quiet = logging.WARNING if terminal else logging.INFO
-    _output.level = logging.DEBUG if verbose else quiet
-    _output.json = form == "json" or (form != "console" and not terminal)
+def configure(*, verbose: bool = False, as_json: bool = False, env: Mapping[str, str] | None = None) -> None:
+    """Choose level and form: warnings and errors, or all with verbose; for people, or JSON where asked for."""
+    _output.level = logging.DEBUG if verbose else logging.WARNING
+    _output.json = as_json or (os.environ if env is None else env).get("LAKEWARDEN_LOG") == "json"
     _output.writer = None
 
 

@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from lakewarden.logs import configure
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError, StateError
 from lakewarden.model.uri import FileUri, is_address, use_one_name
@@ -39,17 +38,17 @@ S3_NAMES = {
 
 def open_warden(config: str | None = None, *, verbose: bool = False, clock: Clock | None = None) -> Warden:
     """The worker that a configuration file describes. Nothing is opened that is not asked for."""
-    configure(verbose=verbose)
     settings = load_settings(config)
-    return Warden(Wiring(settings, clock or SystemClock()), settings)
+    return Warden(Wiring(settings, clock or SystemClock(), verbose=verbose), settings)
 
 
 class Wiring:
     """Builds each part once, when first needed: `show` must not wait for a catalog, nor `apply` for Spark."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, *, verbose: bool = False) -> None:
         self._settings = settings
         self._clock = clock
+        self._verbose = verbose
         try:
             use_one_name(settings.second_names)
         except ValueError as error:

@@ -32,7 +32,7 @@ class Answer:
 @pytest.fixture
 def warden(monkeypatch: pytest.MonkeyPatch) -> FakeWarden:
     fake = FakeWarden()
-    monkeypatch.setattr(worker, "open_worker", lambda config, verbose: fake)
+    monkeypatch.setattr(worker, "open_worker", lambda shared: fake)
     return fake
 
 

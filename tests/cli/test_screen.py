@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakewarden.cli.options import Shared
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.screen import Screen
 
@@ -40,7 +41,7 @@ def test_markup_in_names_is_not_obeyed_on_a_terminal() -> None:
 
 
 def test_progress_elsewhere_is_a_line_at_the_start_and_end_of_a_stage(capsys: Any) -> None:
-    with reporting(terminal=False) as progress:
+    with reporting(Shared(), terminal=False) as progress:
         for done in range(101):
             progress("listing", done, 100)
         progress("reading", 0, 0)
@@ -48,6 +49,6 @@ def test_progress_elsewhere_is_a_line_at_the_start_and_end_of_a_stage(capsys: An
 
 
 def test_progress_on_a_terminal_keeps_stdout_clean(capsys: Any) -> None:
-    with reporting(terminal=True) as progress:
+    with reporting(Shared(), terminal=True) as progress:
         progress("listing", 1, 2)
     assert capsys.readouterr().out == ""

@@ -184,7 +184,7 @@ def test_no_secret_is_printed_by_settings_or_by_errors(load: Any) -> None:
 
 
 def test_switches_that_would_weaken_safety_are_accepted_and_warned_about(load: Any, capsys: Any) -> None:
-    logs.configure(terminal=False, env={})
+    logs.configure(as_json=True)
     load("[orphan_cleanup]\nrevalidate_before_delete = false\nmax_snapshot_age_hours = 1")
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert {line["level"] for line in lines} == {"warning"}

@@ -64,30 +64,30 @@ def test_names_that_only_identify_are_left_alone() -> None:
 
 
 def test_logs_are_json_with_fields_bound_and_without_secrets(capsys: Any) -> None:
-    logs.configure(terminal=False, env={})
-    logs.bind(run_id="r1", table="a.b").info("opened", uri="s3://u:hunter2@h/x", token="hunter2")
-    logs.bind().debug("hidden")
+    logs.configure(as_json=True)
+    logs.bind(run_id="r1", table="a.b").warning("opened", uri="s3://u:hunter2@h/x", token="hunter2")
+    logs.bind().info("hidden")
     captured = capsys.readouterr()
     line = json.loads(captured.err)
-    assert (line["event"], line["run_id"], line["table"], line["level"]) == ("opened", "r1", "a.b", "info")
+    assert (line["event"], line["run_id"], line["table"], line["level"]) == ("opened", "r1", "a.b", "warning")
     assert "hunter2" not in captured.err
     assert captured.out == ""
 
 
 @pytest.mark.parametrize(
-    ("verbose", "terminal", "form", "levels", "as_json"),
+    ("verbose", "wanted", "environment", "levels", "as_json"),
     [
-        (False, True, "", "we", False),
-        (False, False, "", "iwe", True),
-        (True, True, "", "diwe", False),
-        (False, True, "json", "we", True),
-        (False, False, "console", "iwe", False),
+        (False, False, "", "we", False),
+        (True, False, "", "diwe", False),
+        (False, True, "", "we", True),
+        (False, False, "json", "we", True),
+        (True, True, "json", "diwe", True),
     ],
 )
-def test_level_and_form_follow_the_place(
-    capsys: Any, verbose: bool, terminal: bool, form: str, levels: str, as_json: bool
+def test_level_and_form_are_what_was_asked_for(
+    capsys: Any, verbose: bool, wanted: bool, environment: str, levels: str, as_json: bool
 ) -> None:
-    logs.configure(verbose=verbose, terminal=terminal, env={"LAKEWARDEN_LOG": form})
+    logs.configure(verbose=verbose, as_json=wanted, env={"LAKEWARDEN_LOG": environment})
     log = logs.logger("test")
     for write in (log.debug, log.info, log.warning, log.error):
         write("line")

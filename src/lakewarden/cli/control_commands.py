@@ -7,33 +7,28 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli import worker
-from lakewarden.cli.options import Config, Operator, Output, OutputForm, Ticket, TriggerName, Verbose, actor_of
+from lakewarden.cli.options import Record, Shared
 from lakewarden.cli.screen import Screen
-from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import Exit, UsageError
 
 
 def leases(
+    shared: Shared,
+    record: Record,
     release: Annotated[str | None, typer.Option("--release", metavar="KEY", help="Take this lease away.")] = None,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")] = None,
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """List the leases, or release one that its holder left behind."""
     if release is not None and not reason:
         raise UsageError("--release needs --reason; no lease was released")
-    warden = worker.open_worker(config, verbose)
+    warden = worker.open_worker(shared)
     screen = Screen()
     if release is not None and reason:
-        warden.release_lease(release, reason, actor_of(warden, operator, trigger, ticket))
-        _say(screen, output, {"released": release, "reason": reason}, f"Lease {release} is released.")
+        warden.release_lease(release, reason, record.actor(warden))
+        _say(screen, shared, {"released": release, "reason": reason}, f"Lease {release} is released.")
         return Exit.DONE
     held = [dict(lease) for lease in warden.leases()]
-    if output is Output.JSON:
+    if shared.as_json:
         screen.document({"leases": held})
     elif not held:
         screen.line("No leases are held.")
@@ -44,20 +39,16 @@ def leases(
 
 
 def freeze(
+    shared: Shared,
+    record: Record,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever is stopped.")] = "",
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Stop every worker of this deployment before its next batch."""
-    warden = worker.open_worker(config, verbose)
-    warden.freeze(actor_of(warden, operator, trigger, ticket), reason)
+    warden = worker.open_worker(shared)
+    warden.freeze(record.actor(warden), reason)
     _say(
         Screen(),
-        output,
+        shared,
         {"frozen": True, "reason": reason},
         "Frozen: no worker starts another batch until `lakewarden unfreeze`.",
     )
@@ -65,19 +56,15 @@ def freeze(
 
 
 def unfreeze(
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
+    shared: Shared,
+    record: Record,
 ) -> int:
     """Let the workers go on."""
-    warden = worker.open_worker(config, verbose)
-    warden.unfreeze(actor_of(warden, operator, trigger, ticket))
-    _say(Screen(), output, {"frozen": False}, "Unfrozen: workers may go on.")
+    warden = worker.open_worker(shared)
+    warden.unfreeze(record.actor(warden))
+    _say(Screen(), shared, {"frozen": False}, "Unfrozen: workers may go on.")
     return Exit.DONE
 
 
-def _say(screen: Screen, output: Output, document: dict[str, object], words: str) -> None:
-    screen.document(document) if output is Output.JSON else screen.line(words)
+def _say(screen: Screen, shared: Shared, document: dict[str, object], words: str) -> None:
+    screen.document(document) if shared.as_json else screen.line(words)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli import worker
-from lakewarden.cli.options import Config, Output, OutputForm, Verbose
+from lakewarden.cli.options import Shared, command_group
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import Exit
 from lakewarden.model.policy import Job
@@ -15,14 +15,14 @@ from lakewarden.model.redaction import redact
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file's address.")]
 
-audit = typer.Typer(no_args_is_help=True, help="Who deleted what, and whether the journal is whole.")
+audit = command_group("Who deleted what, and whether the journal is whole.")
 
 
-def tables(config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
+def tables(shared: Shared) -> int:
     """List the tables of every configured catalog, refused ones with the reason."""
-    found = [dict(table) for table in worker.open_worker(config, verbose).tables()]
+    found = [dict(table) for table in worker.open_worker(shared).tables()]
     screen = Screen()
-    if output is Output.JSON:
+    if shared.as_json:
         screen.document({"tables": found})
         return Exit.DONE
     columns = ("identifier", "format", "format_version", "snapshots", "refs", "status", "location")
@@ -36,19 +36,17 @@ def tables(config: Config = None, output: OutputForm = Output.TEXT, verbose: Ver
 
 
 def policy(
+    shared: Shared,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table")],
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Show the values in effect for one table, and who set each."""
-    found = worker.open_worker(config, verbose).policies(table)
+    found = worker.open_worker(shared).policies(table)
     shown = {
         job: {key: (redact(value, key), source) for key, (value, source) in values.items()}
         for job, values in found.items()
     }
     screen = Screen()
-    if output is Output.JSON:
+    if shared.as_json:
         jobs = {
             job: {key: {"value": value, "source": source} for key, (value, source) in values.items()}
             for job, values in shown.items()
@@ -71,34 +69,32 @@ def _toml(value: object) -> object:
     return f'"{value}"' if isinstance(value, str) else value
 
 
-def doctor(config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
+def doctor(shared: Shared) -> int:
     """Report on the health of the fleet. Reads only."""
-    report = redact(worker.open_worker(config, verbose).doctor())
+    report = redact(worker.open_worker(shared).doctor())
     screen = Screen()
-    screen.document(report) if output is Output.JSON else screen.facts(report)
+    screen.document(report) if shared.as_json else screen.facts(report)
     return Exit.DONE
 
 
-def explain(
-    file: FileArgument, config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False
-) -> int:
+def explain(shared: Shared, file: FileArgument) -> int:
     """Say why a file is live, kept or an orphan."""
-    answer = worker.open_worker(config, verbose).explain(file)
+    answer = worker.open_worker(shared).explain(file)
     screen = Screen()
-    screen.document(answer) if output is Output.JSON else screen.facts(answer)
+    screen.document(answer) if shared.as_json else screen.facts(answer)
     return Exit.DONE
 
 
 @audit.command()
-def who(file: FileArgument, config: Config = None, output: OutputForm = Output.TEXT, verbose: Verbose = False) -> int:
+def who(shared: Shared, file: FileArgument) -> int:
     """Who deleted this file, when, by which plan and why."""
-    found = [dict(entry) for entry in worker.open_worker(config, verbose).audit_who(file)]
+    found = [dict(entry) for entry in worker.open_worker(shared).audit_who(file)]
     screen = Screen()
-    if output is Output.JSON:
+    if shared.as_json:
         screen.document({"uri": file, "entries": found})
     elif not found:
         screen.line("Lakewarden's journal does not mention this file.")
-    for entry in found if output is Output.TEXT else ():
+    for entry in found if not shared.as_json else ():
         screen.facts(entry)
         screen.line()
     return Exit.DONE
@@ -106,13 +102,11 @@ def who(file: FileArgument, config: Config = None, output: OutputForm = Output.T
 
 @audit.command()
 def verify(
+    shared: Shared,
     run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; default all.")] = None,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Check that nobody changed or cut the journal."""
-    report = worker.open_worker(config, verbose).audit_verify(run_id)
+    report = worker.open_worker(shared).audit_verify(run_id)
     screen = Screen()
-    screen.document(report) if output is Output.JSON else screen.facts(report)
+    screen.document(report) if shared.as_json else screen.facts(report)
     return Exit.DONE if report["ok"] else Exit.FAILED

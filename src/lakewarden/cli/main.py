@@ -6,24 +6,24 @@ import sys
 import traceback
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Annotated
 
 import typer
 from typer.exceptions import Abort, TyperException
 
 from lakewarden import __version__, logs
 from lakewarden.cli import control_commands, lake_commands, plan_commands, run_commands
+from lakewarden.cli.option_sets import Commands
+from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import show_error
 from lakewarden.cli.signals import Stopped, stopping_at_once
 from lakewarden.model.errors import Exit, LakewardenError, NeedsApprovalError, UsageError
 from lakewarden.model.redaction import redact
 
-app = typer.Typer(
+app = Commands(
     name="lakewarden",
     help="Looks after lakehouse tables, and never deletes a file that anything still needs.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 for command in (
     plan_commands.plan,
@@ -48,7 +48,9 @@ app.add_typer(lake_commands.audit, name="audit")
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+def _version(
+    shared: Shared, version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False
+) -> None:
     if version:
         typer.echo(__version__)
         raise typer.Exit
@@ -57,8 +59,8 @@ def _version(version: bool = typer.Option(False, "--version", help="Print the ve
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Nothing escapes as a traceback unless --verbose asks for it."""
     argv = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    verbose, as_json = "--verbose" in argv, _wants_json(argv)
-    logs.configure(verbose=verbose)
+    verbose, as_json = "--verbose" in argv, _wants_json("--output", argv)
+    logs.configure(verbose=verbose, as_json=_wants_json("--log-format", argv))
     try:
         with stopping_at_once():
             return int(app(argv, prog_name="lakewarden", standalone_mode=False) or Exit.DONE)
@@ -84,6 +86,6 @@ def _failed(code: str, message: str, hint: str, exit_code: Exit, as_json: bool, 
     return exit_code
 
 
-def _wants_json(argv: Sequence[str]) -> bool:
+def _wants_json(option: str, argv: Sequence[str]) -> bool:
     """Whether the user asked for JSON; read from the words themselves, since parsing them may be what failed."""
-    return "--output=json" in argv or ("--output", "json") in pairwise(argv)
+    return f"{option}=json" in argv or (option, "json") in pairwise(argv)

@@ -7,31 +7,19 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli import worker
-from lakewarden.cli.options import (
-    Config,
-    Exclude,
-    JobName,
-    Operator,
-    Output,
-    OutputForm,
-    PlanDir,
-    Select,
-    Ticket,
-    TriggerName,
-    Verbose,
-    actor_of,
-)
+from lakewarden.cli.options import Exclude, JobName, PlanDir, Record, Select, Shared
 from lakewarden.cli.plan_text import show_diff, show_plan
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.screen import Screen, size
 from lakewarden.jobs.registry import job_named
-from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import Exit
 from lakewarden.model.plan import Plan
 from lakewarden.model.verdict import Verdict
 
 
 def plan(
+    shared: Shared,
+    record: Record,
     job: JobName,
     select: Select = None,
     exclude: Exclude = None,
@@ -41,30 +29,24 @@ def plan(
         list[str] | None,
         typer.Option("--unsafe-short-grace", metavar="TABLE_UUID", help="Let this table's grace be below 24 h."),
     ] = None,
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Look at the lake and write down what JOB would change. Changes nothing."""
     named = job_named(job).name
-    warden = worker.open_worker(config, verbose)
-    with reporting() as progress:
+    warden = worker.open_worker(shared)
+    with reporting(shared) as progress:
         result = warden.plan(
             named,
             select=tuple(select or ()),
             exclude=tuple(exclude or ()),
             out=out,
-            actor=actor_of(warden, operator, trigger, ticket),
+            actor=record.actor(warden),
             unsafe_short_grace=tuple(unsafe_short_grace or ()),
             progress=progress,
         )
-    if output is Output.JSON:
+    if shared.as_json:
         Screen().document(result.as_json())
     else:
-        show_plan(Screen(), result, config)
+        show_plan(Screen(), result, shared.config)
     return plan_exit(result.plan, strict)
 
 
@@ -75,38 +57,34 @@ def plan_exit(plan: Plan, strict: bool) -> Exit:
 
 
 def show(
+    shared: Shared,
     plan_dir: PlanDir,
     files: Annotated[bool, typer.Option("--files", help="Also list files, with the reason for each.")] = False,
     verdict: Annotated[Verdict | None, typer.Option("--verdict", help="Only files of this verdict.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many files.")] = 1000,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Show a plan that was made earlier."""
-    warden = worker.open_worker(config, verbose)
+    warden = worker.open_worker(shared)
     result = warden.load_plan(plan_dir)
     rows = list(warden.plan_rows(plan_dir, verdict, limit)) if files or verdict else None
     screen = Screen()
-    if output is Output.JSON:
+    if shared.as_json:
         screen.document(result.as_json() | ({} if rows is None else {"files": rows}))
         return Exit.DONE
     for row in rows or ():
         screen.line(f"{row['verdict']:<12} {size(row['size']):>11}  {row['uri']}   {row.get('reason') or ''}")
-    show_plan(screen, result, config)
+    show_plan(screen, result, shared.config)
     return Exit.DONE
 
 
 def diff(
+    shared: Shared,
     plan_a: Annotated[str, typer.Argument(metavar="PLAN_A", help="The earlier plan's directory.")],
     plan_b: Annotated[str, typer.Argument(metavar="PLAN_B", help="The later plan's directory.")],
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Compare what two plans would change."""
-    found = worker.open_worker(config, verbose).diff(plan_a, plan_b)
-    if output is Output.JSON:
+    found = worker.open_worker(shared).diff(plan_a, plan_b)
+    if shared.as_json:
         Screen().document(found.as_json())
     else:
         show_diff(Screen(), found)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lakewarden.cli.options import Shared
 from lakewarden.cli.signals import SafePoint
 from lakewarden.model.ports import Progress
 
@@ -14,10 +15,10 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def reporting(safe_point: SafePoint | None = None, terminal: bool | None = None) -> Iterator[Progress]:
+def reporting(shared: Shared, safe_point: SafePoint | None = None, terminal: bool | None = None) -> Iterator[Progress]:
     """A callback (stage, done, total) for the work; with a safe point it raises Stopped after a signal."""
     terminal = sys.stderr.isatty() if terminal is None else terminal
-    with _bars() if terminal else _lines() as show:
+    with _nothing() if shared.quiet else _bars() if terminal else _lines() as show:
 
         def report(stage: str, done: int, total: int) -> None:
             show(stage, done, total)
@@ -25,6 +26,11 @@ def reporting(safe_point: SafePoint | None = None, terminal: bool | None = None)
                 safe_point.check()
 
         yield report
+
+
+@contextmanager
+def _nothing() -> Iterator[Progress]:
+    yield lambda stage, done, total: None
 
 
 @contextmanager

@@ -8,29 +8,13 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli import worker
-from lakewarden.cli.options import (
-    Brakes,
-    Config,
-    Exclude,
-    JobName,
-    Operator,
-    Output,
-    OutputForm,
-    PlanDir,
-    Select,
-    Ticket,
-    TriggerName,
-    Verbose,
-    Wait,
-    actor_of,
-)
+from lakewarden.cli.options import Brakes, Exclude, JobName, PlanDir, Record, Select, Shared, Wait
 from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import stopping_between_batches
 from lakewarden.jobs.registry import job_named
-from lakewarden.model.actor import Trigger
 from lakewarden.model.errors import Exit, NeedsApprovalError, UsageError
 from lakewarden.model.plan import Plan
 from lakewarden.model.run import RunResult
@@ -39,29 +23,25 @@ Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept
 
 
 def apply(
+    shared: Shared,
+    record: Record,
     plan_dir: PlanDir,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     override_brake: Brakes = None,
     wait: Wait = None,
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Do what a plan says, and nothing else."""
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not yes and not terminal:
         raise NeedsApprovalError("apply changes tables and nobody is here to ask; nothing was changed")
-    warden = worker.open_worker(config, verbose)
+    warden = worker.open_worker(shared)
     if not yes:
         _ask(warden.load_plan(plan_dir).plan)
-    actor = actor_of(warden, operator, trigger, ticket)
-    with stopping_between_batches() as point, reporting(point) as progress:
+    actor = record.actor(warden)
+    with stopping_between_batches() as point, reporting(shared, point) as progress:
         lifted = tuple(override_brake or ())
         result = warden.apply(plan_dir, actor=actor, override_brakes=lifted, progress=progress, wait=wait)
-    return _tell(result, output)
+    return _tell(result, shared)
 
 
 def _ask(plan: Plan) -> None:
@@ -72,22 +52,18 @@ def _ask(plan: Plan) -> None:
 
 
 def run(
+    shared: Shared,
+    record: Record,
     job: JobName,
     select: Select = None,
     exclude: Exclude = None,
     wait: Wait = None,
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Plan JOB and apply it, as the schedule would. Stops after the plan where dry_run is true."""
     named = job_named(job).name
-    warden = worker.open_worker(config, verbose)
-    actor = actor_of(warden, operator, trigger, ticket)
-    with stopping_between_batches() as point, reporting(point) as progress:
+    warden = worker.open_worker(shared)
+    actor = record.actor(warden)
+    with stopping_between_batches() as point, reporting(shared, point) as progress:
         result = warden.run(
             named,
             select=tuple(select or ()),
@@ -96,29 +72,29 @@ def run(
             progress=progress,
             wait=wait,
         )
-    return _tell(result, output)
+    return _tell(result, shared)
 
 
 def runs(
+    shared: Shared,
     run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run in full.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many of the latest.")] = 20,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """List the latest runs, or show one."""
-    warden = worker.open_worker(config, verbose)
+    warden = worker.open_worker(shared)
     screen = Screen()
     if run_id is not None:
         detail = warden.run_detail(run_id)
-        screen.document(detail) if output is Output.JSON else screen.facts(detail)
+        screen.document(detail) if shared.as_json else screen.facts(detail)
         return Exit.DONE
     latest = [dict(run) for run in warden.runs(limit)]
-    screen.document({"runs": latest}) if output is Output.JSON else show_runs(screen, latest)
+    screen.document({"runs": latest}) if shared.as_json else show_runs(screen, latest)
     return Exit.DONE
 
 
 def restore(
+    shared: Shared,
+    record: Record,
     run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Bring back what this run quarantined.")] = None,
     from_cold: Annotated[
         str | None, typer.Option("--from-cold", metavar="SNAPSHOT", help="Bring back this snapshot from the cold tier.")
@@ -127,39 +103,29 @@ def restore(
         str | None, typer.Option("--as", metavar="TABLE", help="With --from-cold: the new table's name.")
     ] = None,
     wait: Wait = None,
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Bring back the files that a run put into quarantine, or a snapshot from the cold tier as a new table."""
     if (run_id is None) == (from_cold is None) or (from_cold is None) != (as_table is None):
         raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE; nothing was restored")
-    warden = worker.open_worker(config, verbose)
-    actor = actor_of(warden, operator, trigger, ticket)
+    warden = worker.open_worker(shared)
+    actor = record.actor(warden)
     if run_id is not None:
-        return _tell(warden.restore(run_id, actor, wait), output)
-    with stopping_between_batches() as point, reporting(point) as progress:
+        return _tell(warden.restore(run_id, actor, wait), shared)
+    with stopping_between_batches() as point, reporting(shared, point) as progress:
         result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress, wait=wait)
-    return _tell(result, output)
+    return _tell(result, shared)
 
 
 def abandon(
+    shared: Shared,
+    record: Record,
     table_uuid: Annotated[str, typer.Argument(metavar="TABLE_UUID", help="A table that no catalog knows any more.")],
     reason: Reason = "",
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Declare that a table is gone for good, so that its metadata no longer holds its root back."""
-    warden = worker.open_worker(config, verbose)
-    warden.abandon(table_uuid, reason, actor_of(warden, operator, trigger, ticket))
-    if output is Output.JSON:
+    warden = worker.open_worker(shared)
+    warden.abandon(table_uuid, reason, record.actor(warden))
+    if shared.as_json:
         Screen().document({"abandoned": table_uuid, "reason": reason})
     else:
         Screen().line(
@@ -169,19 +135,15 @@ def abandon(
 
 
 def forget(
+    shared: Shared,
+    record: Record,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table that was dropped, emptied or set back.")],
     reason: Reason = "",
-    operator: Operator = None,
-    ticket: Ticket = None,
-    trigger: TriggerName = Trigger.MANUAL,
-    config: Config = None,
-    output: OutputForm = Output.TEXT,
-    verbose: Verbose = False,
 ) -> int:
     """Declare that less can be seen of a table on purpose, so that what it once touched is no longer held back."""
-    warden = worker.open_worker(config, verbose)
-    places = warden.forget(table, reason, actor_of(warden, operator, trigger, ticket))
-    if output is Output.JSON:
+    warden = worker.open_worker(shared)
+    places = warden.forget(table, reason, record.actor(warden))
+    if shared.as_json:
         Screen().document({"forgotten": table, "places": places, "reason": reason})
     else:
         Screen().line(
@@ -193,8 +155,8 @@ def forget(
     return Exit.DONE
 
 
-def _tell(result: RunResult, output: Output) -> int:
-    if output is Output.JSON:
+def _tell(result: RunResult, shared: Shared) -> int:
+    if shared.as_json:
         Screen().document(result.as_json())
     else:
         show_run(Screen(), result)

@@ -1,0 +1,84 @@
+"""Sets of options that commands share: a dataclass declares them once, and a command takes the set as one parameter."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+import typer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Commands(typer.Typer):
+    """Commands whose parameters may be sets of options. What is said before a command's name counts as said after it."""
+
+    def __init__(self, **given: Any) -> None:
+        names = {"help_option_names": ["-h", "--help"]}
+        super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=names, **given)
+
+    def command(self, *given: Any, **named: Any) -> Callable[[Command], Command]:
+        return _spreading(super().command(*given, **named))
+
+    def callback(self, *given: Any, **named: Any) -> Callable[[Command], Command]:
+        return _spreading(super().callback(*given, **named))
+
+
+def _spreading(register: Callable[..., Any]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        register(_spread(command))
+        return command
+
+    return add
+
+
+def _spread(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command as typer should see it: each set of options in its place as the options that it holds."""
+    types = get_type_hints(command, include_extras=True)
+    sets: dict[str, Any] = {name: kind for name, kind in types.items() if name != "return" and is_dataclass(kind)}
+
+    @wraps(command)
+    def called(context: typer.Context, **given: Any) -> Any:
+        held = {name: kind(**_said(context, kind)) for name, kind in sets.items()}
+        options = {field.name for kind in sets.values() for field in fields(kind)}
+        return command(**held, **{name: value for name, value in given.items() if name not in options})
+
+    own = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=types[name])
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name not in sets
+    ]
+    # The sets that a command names first are those that all commands have: in the help they come last.
+    shared = [option for kind in reversed(sets.values()) for option in _options(kind)]
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    called.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
+    return called
+
+
+def _options(kind: type) -> list[inspect.Parameter]:
+    types = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=types[field.name],
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+        )
+        for field in fields(kind)
+    ]
+
+
+def _said(context: typer.Context, kind: type) -> dict[str, Any]:
+    """The options of a set that the user wrote, before the command's name or after it; written twice, the later counts."""
+    said: dict[str, Any] = {}
+    place: Any = context
+    while place is not None:
+        for field in fields(kind):
+            source = place.get_parameter_source(field.name)
+            if source is not None and source.name == "COMMANDLINE":
+                said.setdefault(field.name, place.params[field.name])
+        place = place.parent
+    return said

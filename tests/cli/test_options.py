@@ -1,0 +1,74 @@
+"""Options that every command takes: before the command or after it, and `-h` everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from lakewarden.cli import worker
+from lakewarden.cli.main import app
+from lakewarden.cli.options import Form, Shared
+from tests.cli.fake_warden import FakeWarden
+
+EVERYWHERE = ("--config", "--output", "--quiet", "--verbose", "--log-format", "--help", "-h")
+
+
+def names(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield before
+    for name, command in group.commands.items():
+        yield from names(command, (*before, name)) if hasattr(command, "commands") else [(*before, name)]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Shared]:
+    """What each worker was opened with."""
+    asked: list[Shared] = []
+    monkeypatch.setattr(worker, "open_worker", lambda shared: asked.append(shared) or FakeWarden())
+    return asked
+
+
+@pytest.mark.parametrize("words", list(names(typer.main.get_command(app))), ids=" ".join)
+def test_every_command_and_group_shows_the_shared_options_after_h(lakewarden: Any, words: tuple[str, ...]) -> None:
+    answer = lakewarden(*words, "-h")
+    assert answer.code == 0
+    assert all(option in answer.out for option in EVERYWHERE)
+    assert answer.out == lakewarden(*words, "--help").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--config F --output json --quiet --log-format json runs",
+        "runs --config F --output json --quiet --log-format json",
+        "--config F --quiet runs --output json --log-format json",
+        "--config=wrong --output text --quiet runs --config F --output=json --log-format json",
+        "--config F audit --output json --quiet verify --log-format json",
+        "audit --config F verify --output json --quiet --log-format json",
+        "--config wrong audit --config F --output json --quiet --log-format json verify",
+    ],
+)
+def test_options_count_before_and_after_the_command_and_the_later_one_wins(
+    lakewarden: Any, opened: list[Shared], words: str
+) -> None:
+    assert lakewarden(*words.split()).json
+    assert opened == [Shared("F", Form.JSON, quiet=True, log_format=Form.JSON)]
+
+
+def test_without_any_option_the_defaults_hold(lakewarden: Any, opened: list[Shared]) -> None:
+    assert "run-1" in lakewarden("runs").out
+    assert opened == [Shared()]
+
+
+def test_quiet_and_verbose_contradict_each_other(lakewarden: Any, opened: list[Shared]) -> None:
+    answer = lakewarden("--quiet", "runs", "--verbose")
+    assert (answer.code, opened) == (64, [])
+    assert "--quiet and --verbose" in answer.err
+
+
+def test_quiet_leaves_the_data_and_takes_the_progress_away(lakewarden: Any) -> None:
+    talking, quiet = lakewarden("plan", "orphans"), lakewarden("plan", "orphans", "--quiet")
+    assert quiet.out == talking.out != ""
+    assert (quiet.err, talking.err != "") == ("", True)
