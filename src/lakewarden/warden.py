@@ -19,7 +19,6 @@ from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
-    from lakewarden.ledger.progress import CleanupProgress
     from lakewarden.ledger.runs import Run
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
@@ -161,6 +160,7 @@ class Warden:
             job=result.plan.job,
             status=status,
             kept=kept,
+            planned=result.plan.totals()["changes"] if status is RunStatus.PLANNED else {},
             plan_path=result.path,
         )
         self._deployment.ledger.runs.start(run_id, result.plan.job, None, actor)
@@ -185,25 +185,17 @@ class Warden:
         return diff(self._parts.stores, self.load_plan(plan_a), self.load_plan(plan_b))
 
     def runs(self, limit: int = 20) -> list[dict[str, Any]]:
-        return [_run_json(self._as_shown(run)) for run in self._parts.ledger.runs.list(limit)]
+        from lakewarden.reports.runs import run_facts
+
+        return [run_facts(self._as_shown(run), JOBS) for run in self._parts.ledger.runs.list(limit)]
 
     def run_detail(self, run_id: str) -> dict[str, Any]:
+        from lakewarden.reports.runs import run_in_full
+
         run = self._parts.ledger.runs.get(run_id)
         if run is None:
             raise NotFoundError(f"there is no run {run_id}")
-        steps = [
-            {"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in self._parts.ledger.runs.steps(run_id)
-        ]
-        outcomes = {name: asdict(tally) for name, tally in self._parts.ledger.journal.done(run_id).items()}
-        open_batches = [batch.batch_no for batch in self._parts.ledger.journal.open_batches(run_id)]
-        reached = self._parts.ledger.progress.get(run_id)
-        return {
-            **_run_json(self._as_shown(run)),
-            "steps": steps,
-            "outcomes": outcomes,
-            "open_batches": open_batches,
-            "progress": _progress_json(reached) if reached else None,
-        }
+        return run_in_full(self._parts.ledger, self._as_shown(run), JOBS)
 
     def _as_shown(self, run: Run) -> Run:
         """The run with its status as it is by now. Only a run that seems to be at work needs a look at the stores."""
@@ -279,7 +271,9 @@ class Warden:
         return explain(self._deployment, uri)
 
     def leases(self) -> list[dict[str, Any]]:
-        return [_lease_json(record) for record in self._deployment.leases.list()]
+        from lakewarden.reports.runs import lease_facts
+
+        return [lease_facts(record) for record in self._deployment.leases.list()]
 
     def release_lease(self, key: str, reason: str, actor: Actor | None = None) -> None:
         self._deployment.leases.force_release(key, reason, (actor or self.actor()).operator)
@@ -335,44 +329,3 @@ class Warden:
 
     def close(self) -> None:
         self._parts.close()
-
-
-def _run_json(run: Any) -> dict[str, Any]:
-    result = run.result or {}
-    return {
-        "operator": run.actor.operator,
-        "deleted": result.get("deleted", {}).get("files"),
-        "failed": len(result.get("failed", [])),
-        "run_id": run.run_id,
-        "job": run.job,
-        "plan_id": run.plan_id,
-        "status": run.status,
-        "actor": asdict(run.actor),
-        "started_at": run.started_at.isoformat(),
-        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
-        "result": run.result,
-    }
-
-
-def _progress_json(reached: CleanupProgress) -> dict[str, Any]:
-    """How far a run is with its files, since when, and where."""
-    return {
-        "root": reached.scope,
-        "processed": reached.processed,
-        "of": reached.total_candidates,
-        "deleted": reached.deleted,
-        "failed": reached.failed,
-        "since": reached.started_at.isoformat(),
-        "at": reached.last_checkpoint_at.isoformat(),
-    }
-
-
-def _lease_json(record: Any) -> dict[str, Any]:
-    return {
-        "key": record.key,
-        "holder": record.holder,
-        "epoch": record.epoch,
-        "state": str(record.state),
-        "renewed_at": record.renewed_at.isoformat(),
-        "ttl_seconds": record.ttl_seconds,
-    }

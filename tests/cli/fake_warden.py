@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lakewarden.jobs.registry import JOBS
+from lakewarden.ledger.runs import Run
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 from lakewarden.model.table import Ref
+from lakewarden.reports.runs import run_facts
 
 NOW = datetime(2026, 11, 15, 6, 0, 4, tzinfo=UTC)
 REFUSAL = Refusal("LW-TABLE-002", "manifest m1.avro is cut", "Restore m1.avro from a backup.")
@@ -85,20 +88,19 @@ class FakeWarden:
 
     def runs(self, limit: int) -> list[dict[str, Any]]:
         self._called("runs", limit=limit)
-        return [
-            {
-                "run_id": "run-1",
-                "job": "orphan-cleanup",
-                "status": "done",
-                "started_at": NOW,
-                "deleted": {"files": 3, "bytes": 2048},
-            }
-        ]
+        return [run_facts(self._run, JOBS)]
 
     def run_detail(self, run_id: str) -> dict[str, Any]:
         if run_id != "run-1":
             raise NotFoundError(f"there is no run {run_id}")
-        return {"run_id": run_id, "deleted": {"files": 3, "bytes": 2048}, "failed": []}
+        step = {"name": "started", "detail": {"by": "ada", "overrides": []}, "at": NOW.isoformat()}
+        more = {"steps": [step], "outcomes": {}, "open_batches": [], "progress": None}
+        return {**run_facts(self._run, JOBS), **more}
+
+    @property
+    def _run(self) -> Run:
+        actor, result = Actor("ada", "host-1"), self.result.as_json()
+        return Run("run-1", self.result.job, "plan-1", str(self.result.status), actor, NOW, NOW, result)
 
     def restore(self, run_id: str, actor: Actor, wait: float | None = None) -> RunResult:
         self._called("restore", run_id=run_id, actor=actor, wait=wait)

@@ -50,10 +50,10 @@ def test_apply_hands_over_brakes_by_name(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("apply", "p", "--yes", "--override-brake", "all").code == 64
 
 
-def test_the_closing_line_has_every_count(lakewarden: Any, warden: Any, partial: RunResult) -> None:
+def test_the_closing_line_has_every_count_that_is_not_zero(lakewarden: Any, warden: Any, partial: RunResult) -> None:
     warden.result = partial
     answer = lakewarden("apply", "p", "--yes")
-    assert "partial  deleted=2  freed=2.0 KiB  quarantined=0  absent=1  kept=4  failed=1  run=run-2" in answer.out
+    assert "partial  deleted=2  freed=2.0 KiB  absent=1  kept=4  failed=1  run=run-2" in answer.out
     assert "FAILED s3://b/x   LW-STORE-001 denied" in answer.out
     assert answer.code == 3
 
@@ -72,6 +72,8 @@ def test_run_json_is_the_interfaces(lakewarden: Any, warden: Any, partial: RunRe
         "quarantined": {"files": 0, "bytes": 0},
         "kept": {"changed": 4},
         "failed": [{"uri": "s3://b/x", "code": "LW-STORE-001", "message": "denied"}],
+        "planned": {},
+        "restorable_until": None,
     }
 
 
@@ -128,10 +130,25 @@ def test_runs_lists_and_shows_one(lakewarden: Any, warden: Any) -> None:
     out = lakewarden("runs", "--limit", "3").out
     assert warden.calls[0] == ("runs", {"limit": 3})
     assert "run-1" in out
-    assert "3 (2.0 KiB)" in out
-    assert lakewarden("runs", "run-1", "--output", "json").json["deleted"]["files"] == 3
-    assert "run id: run-1" in lakewarden("runs", "run-1").out
+    assert "3 files deleted (3.0 GiB)" in out
+    shown = lakewarden("runs", "run-1", "--output", "json").json
+    assert (shown["deleted"], shown["changed"], shown["act"]) == (3, {"files": 3}, "apply")
+    assert shown["summary"] == "3 files deleted (3.0 GiB)"
     assert lakewarden("runs", "nope").code == 10
+
+
+def test_one_run_in_full_is_words_and_no_reprs(lakewarden: Any, warden: Any) -> None:
+    out = lakewarden("runs", "run-1").out
+    assert out.splitlines()[0] == "RUN run-1   orphan-cleanup   done"
+    assert "by          ada on host-1 (manual)" in out
+    assert "2026-11-15 06:00:04 UTC  started         by=ada  overrides=-" in out
+    assert not set("{}[]'") & set(out)
+
+
+def test_a_restore_is_a_restore(lakewarden: Any, warden: Any) -> None:
+    warden.result = RunResult("run-1", "", "orphan-cleanup", RunStatus.DONE, {"restored": 26})
+    assert "restore (orphan-cleanup)" in lakewarden("runs").out
+    assert lakewarden("restore", "run-1").out == "done  restored=26  run=run-1\n"
 
 
 @pytest.mark.parametrize(("given", "wanted"), [((), None), (("--wait", "0"), 0.0), (("--wait", "600"), 600.0)])

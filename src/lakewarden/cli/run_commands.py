@@ -11,6 +11,7 @@ from lakewarden.cli import worker
 from lakewarden.cli.options import Brakes, Exclude, JobName, PlanDir, Record, Select, Shared, Wait
 from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
+from lakewarden.cli.run_detail_text import show_detail
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import stopping_between_batches
@@ -85,7 +86,7 @@ def runs(
     screen = Screen()
     if run_id is not None:
         detail = warden.run_detail(run_id)
-        screen.document(detail) if shared.as_json else screen.facts(detail)
+        screen.document(detail) if shared.as_json else show_detail(screen, detail)
         return Exit.DONE
     latest = [dict(run) for run in warden.runs(limit)]
     screen.document({"runs": latest}) if shared.as_json else show_runs(screen, latest)

@@ -1,17 +1,25 @@
-"""A run as a person reads it: what failed, then one closing line of counts."""
+"""A run as a person reads it: what failed, one closing line of counts in the job's own words, and how to undo it."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
+from lakewarden.jobs.registry import job_named
 from lakewarden.model.errors import Exit
-from lakewarden.model.run import RunResult, RunStatus
+from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.steps.job import JobSpec
+from lakewarden.steps.summary import FILES, Count, changed_by, planned_by, run_summary, told, unchanged
 
 SHOWN_FAILURES = 20
 _STYLES = {RunStatus.DONE: "bold green", RunStatus.PLANNED: "bold"}
-_RUN_COLUMNS = ("run_id", "job", "status", "started_at", "operator", "deleted", "failed")
+
+
+def what_changed(result: RunResult) -> str:
+    """One line, in the job's own words: `12 snapshots, 1 ref expired`. Never empty."""
+    return run_summary(job_named(result.job), result)
 
 
 def show_run(screen: Screen, result: RunResult) -> None:
@@ -22,30 +30,58 @@ def show_run(screen: Screen, result: RunResult) -> None:
             f"and {number(len(result.failed) - SHOWN_FAILURES)} more; lakewarden runs {result.run_id} names them all"
         )
     for verdict, count in result.kept.items():
-        screen.line(f"kept: {verdict} {number(count)}")
+        if count:
+            screen.line(f"kept: {verdict} {number(count)}")
     screen.line(closing_line(result), style=_STYLES.get(result.status, "bold yellow"))
-    if result.status == RunStatus.PLANNED:
-        path = shlex.quote(result.plan_path) if result.plan_path else "PLAN_DIR"
-        screen.line(f"Nothing has been deleted (dry_run = true). To do exactly this: lakewarden apply {path} --yes")
-    elif result.exit_code == Exit.PARTIAL:
-        screen.line("Some files could not be deleted. It is safe to plan and apply again.")
+    for line in what_next(result):
+        screen.line(line)
 
 
 def closing_line(result: RunResult) -> str:
-    """`done deleted=1,106 freed=31.8 GiB absent=0 …`: every count, always in this order."""
-    counts = {
-        "deleted": number(result.deleted.files),
-        "freed": size(result.deleted.bytes - result.hidden.bytes),
-        "quarantined": number(result.quarantined.files),
-        "absent": number(result.absent),
-        "kept": number(sum(result.kept.values())),
-        "failed": number(len(result.failed)),
-    }
-    if result.hidden.files:
-        counts["hidden"] = number(result.hidden.files)
-    others = {kind: number(count) for kind, count in result.changed.items() if kind != "files"}
-    words = "  ".join(f"{name}={count}" for name, count in {**counts, **others}.items())
-    return f"{result.status}  {words}  run={result.run_id}"
+    """`done  deleted=1,106  freed=31.8 GiB  kept=3  run=…`: every count that is not zero, always in this order."""
+    spec = job_named(result.job)
+    if result.status == RunStatus.PLANNED:
+        return f"planned  {told(planned_by(spec, result.planned)) or 'nothing to do'}  run={result.run_id}"
+    changed = [pair for count in changed_by(spec, result) for pair in _pairs(count)]
+    others = {"hidden": result.hidden.files, "absent": result.absent, "kept": sum(result.kept.values())}
+    others["failed"] = len(result.failed)
+    rest = [f"{name}={number(count)}" for name, count in others.items() if count]
+    return "  ".join([str(result.status), *(changed or [unchanged(result)]), *rest, f"run={result.run_id}"])
+
+
+def what_next(result: RunResult) -> list[str]:
+    """What a person may want to type after a run: the apply of a dry run, another try, the undo."""
+    spec = job_named(result.job)
+    if result.status == RunStatus.PLANNED:
+        path = shlex.quote(result.plan_path) if result.plan_path else "PLAN_DIR"
+        done = "deleted" if spec.deletes else "changed"
+        return [f"Nothing has been {done} (dry_run = true). To do exactly this: lakewarden apply {path} --yes"]
+    lines = ["Not everything was done. It is safe to plan and apply again."] if result.exit_code == Exit.PARTIAL else []
+    if RESTORED in result.changed:
+        return ["Not everything was brought back. It is safe to restore again."] if lines else []
+    return [*lines, *_undo(spec, result)]
+
+
+def _undo(spec: JobSpec, result: RunResult) -> list[str]:
+    """How to take back what a run did, or that it cannot be; nothing where nothing was changed."""
+    lines = []
+    if result.quarantined.files:
+        until = f" until {result.restorable_until:%Y-%m-%d %H:%M} UTC" if result.restorable_until else ""
+        lines.append(f"To undo it{until}: lakewarden restore {result.run_id}")
+    if spec.deletes:
+        if result.hidden.files:
+            lines.append(f"{number(result.hidden.files)} files can be brought back from their bucket's older versions.")
+        return lines if result.deleted.files == result.hidden.files else [*lines, spec.words.undo]
+    return [spec.words.undo] if any(result.changed.values()) else []
+
+
+def _pairs(count: Count) -> list[str]:
+    """`deleted=26`, `freed=1.2 MiB`; `snapshots=12`: files are told by what became of them, all else by its name."""
+    name = count.fate if count.kind == FILES else count.kind
+    pairs = [f"{name}={number(count.number)}"]
+    if count.bytes is not None:
+        pairs.append(f"{'freed' if name == 'deleted' else 'size'}={size(count.bytes)}")
+    return pairs
 
 
 def show_runs(screen: Screen, runs: list[dict[str, Any]]) -> None:
@@ -53,15 +89,18 @@ def show_runs(screen: Screen, runs: list[dict[str, Any]]) -> None:
     if not runs:
         screen.line("No runs yet.")
         return
-    columns = [name for name in _RUN_COLUMNS if any(name in run for run in runs)]
-    screen.grid(
-        [name.replace("_", " ") for name in columns], [[_cell(run.get(name)) for name in columns] for run in runs]
-    )
+    rows = [
+        (run["run_id"], job_of(run), run["status"], _minute(run["started_at"]), run.get("operator"), run.get("summary"))
+        for run in runs
+    ]
+    screen.grid(("run id", "job", "status", "started at", "operator", "what it did"), rows)
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, dict) and {"files", "bytes"} <= value.keys():
-        return f"{number(value['files'])} ({size(value['bytes'])})"
-    if isinstance(value, list):
-        return number(len(value))
-    return "" if value is None else str(value)
+def job_of(run: Mapping[str, Any]) -> str:
+    """The run's job; a restore is a restore, whatever job took the files away."""
+    return f"restore ({run['job']})" if run.get("act") == "restore" else str(run["job"])
+
+
+def _minute(instant: Any) -> str:
+    """`2026-11-15T06:00:04+00:00` as people read it."""
+    return f"{str(instant)[:16].replace('T', ' ')} UTC"

@@ -70,9 +70,9 @@ class Screen:
             elif isinstance(value, list | tuple) and value:
                 self.line(f"{label}:")
                 for item in value:
-                    self.line(f"{indent}  - {_one_line(item)}")
+                    self.line(f"{indent}  - {one_line(item)}")
             else:
-                self.line(f"{label}: {_one_line(value)}")
+                self.line(f"{label}: {one_line(value)}")
 
     def document(self, value: Any) -> None:
         """One JSON document."""
@@ -84,13 +84,16 @@ class Screen:
         return Console(file=self._stream, force_terminal=True)
 
 
-def _one_line(value: Any) -> str:
+def one_line(value: Any) -> str:
+    """A value of any shape as a person reads it, on one line."""
     if isinstance(value, Mapping):
-        return "  ".join(f"{key}={_one_line(item)}" for key, item in value.items())
+        return "  ".join(f"{key}={one_line(item)}" for key, item in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value in ([], (), {}):
         return "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(one_line, value))
     return str(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -31,6 +31,12 @@ class Job(StrEnum):
 class DeleteMode(StrEnum):
     REMOVE = "remove"
     QUARANTINE = "quarantine"
+
+
+def mode_of(policies: Iterable[Mapping[str, Any]]) -> DeleteMode:
+    """Quarantine for all where one table wants it: the wider scope is the safer one."""
+    wanted = {DeleteMode(policy["delete_mode"]) for policy in policies if "delete_mode" in policy}
+    return DeleteMode.QUARANTINE if DeleteMode.QUARANTINE in wanted else DeleteMode.REMOVE
 
 
 class AgeRule(StrEnum):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from lakewarden.model.errors import Exit
 from lakewarden.model.plan import Plan, Tally
+
+# What a run that brings files back counts, whatever job took them away.
+RESTORED = "restored"
 
 
 class RunStatus(StrEnum):
@@ -42,6 +46,8 @@ class RunResult:
     """What one run did, in the shape that `apply` and `run` print.
 
     `hidden` are those of the deleted files that lie in a versioned bucket: their bytes are there until a version expires.
+    `planned` is what the plan would change, of a run that ended with its plan. `restorable_until` is the moment before
+    which no quarantined file of the run is purged.
     """
 
     run_id: str
@@ -55,6 +61,8 @@ class RunResult:
     kept: Mapping[str, int] = field(default_factory=dict)
     failed: tuple[FailedFile, ...] = ()
     hidden: Tally = field(default_factory=Tally)
+    planned: Mapping[str, int] = field(default_factory=dict)
+    restorable_until: datetime | None = None
     # Where the plan lies; for people, so that a dry run can say what to type next.
     plan_path: str | None = None
 
@@ -75,7 +83,29 @@ class RunResult:
             "quarantined": asdict(self.quarantined),
             "kept": dict(self.kept),
             "failed": [asdict(file) for file in self.failed],
+            "planned": dict(self.planned),
+            "restorable_until": self.restorable_until.isoformat() if self.restorable_until else None,
         }
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> RunResult:
+        """The result that a run's record holds."""
+        until = document.get("restorable_until")
+        return RunResult(
+            run_id=document["run_id"],
+            plan_id=document["plan_id"],
+            job=document["job"],
+            status=RunStatus(document["status"]),
+            changed=document["changed"],
+            deleted=Tally(**document["deleted"]),
+            absent=document["absent"],
+            quarantined=Tally(**document["quarantined"]),
+            kept=document["kept"],
+            failed=tuple(FailedFile(**file) for file in document["failed"]),
+            hidden=Tally(**document["hidden"]),
+            planned=document.get("planned", {}),
+            restorable_until=datetime.fromisoformat(until) if until else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

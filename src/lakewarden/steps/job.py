@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a job's plan is told: what happens to the things it changes, what its first line says, what is asked."""
+    """How a job's plans and runs are told: what happens to the things it changes, what its first line says, what is asked.
 
-    fate: str = "to go"
+    `fate` and `done` follow the things that are changed: 3 partitions to go, 3 partitions dropped. `undo` is said after
+    something was changed.
+    """
+
+    fate: str = "to delete"
+    done: str = "deleted"
     label: str = "TO DELETE"
     cutoff: str = "files modified after {} are kept; "
     verb: str = "Delete"
     all_files: str = "listed"
     needed: str = "live"
+    undo: str = 'What was deleted cannot be brought back. With delete_mode = "quarantine" it can, for some days.'
 
 
 class Planner(Protocol):

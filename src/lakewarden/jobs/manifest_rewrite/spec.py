@@ -12,5 +12,11 @@ MANIFEST_REWRITE = JobSpec(
     settings=ManifestRewrite,
     changes=("manifests",),
     deletes=False,
-    words=Words(fate="to rewrite", cutoff="no data file is touched; ", verb="Rewrite"),
+    words=Words(
+        fate="to rewrite",
+        done="rewritten",
+        cutoff="no data file is touched; ",
+        verb="Rewrite",
+        undo="No row was changed. An engine can roll the table back to the snapshot before, until that one expires.",
+    ),
 )

@@ -12,5 +12,11 @@ PARTITION_EXPIRY = JobSpec(
     settings=PartitionExpiry,
     changes=("partitions",),
     deletes=False,
-    words=Words(cutoff="files stay until their snapshots expire; ", verb="Drop"),
+    words=Words(
+        fate="to drop",
+        done="dropped",
+        cutoff="files stay until their snapshots expire; ",
+        verb="Drop",
+        undo="An engine can roll a table back to the snapshot before, until that one expires.",
+    ),
 )

@@ -13,6 +13,11 @@ SNAPSHOT_EXPIRY = JobSpec(
     changes=("snapshots", "refs", "changelogs"),
     deletes=False,
     words=Words(
-        label="TO RELEASE", cutoff="files are only released: physical-deletion takes them later; ", verb="Expire"
+        fate="to expire",
+        done="expired",
+        label="TO RELEASE",
+        cutoff="files are only released: physical-deletion takes them later; ",
+        verb="Expire",
+        undo="Expired snapshots cannot be brought back by Lakewarden; their files stay until physical-deletion takes them.",
     ),
 )

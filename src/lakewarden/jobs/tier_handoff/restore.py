@@ -17,7 +17,7 @@ from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
-from lakewarden.model.run import RunResult, RunStatus
+from lakewarden.model.run import RESTORED, RunResult, RunStatus
 from lakewarden.model.table import catalog_of, parts_of
 from lakewarden.model.tiers import Move, MovedTable, Relocator
 from lakewarden.model.uri import FileUri, canonical
@@ -86,8 +86,8 @@ class ColdRestore:
     def result(self, error: LakewardenError | None = None) -> RunResult:
         """A table is registered or it is not: there is no part of one."""
         if error is not None:
-            return RunResult(self.run_id, "", Job.TIER_HANDOFF, RunStatus.FAILED)
-        changed = {"restored": len(self.sizes)}
+            return RunResult(self.run_id, "", Job.TIER_HANDOFF, RunStatus.FAILED, changed={RESTORED: 0})
+        changed = {RESTORED: len(self.sizes)}
         return RunResult(self.run_id, "", Job.TIER_HANDOFF, RunStatus.DONE, changed=changed)
 
     def _copy(self, new_uuid: str) -> str:

@@ -12,5 +12,11 @@ TIER_HANDOFF = JobSpec(
     settings=TierHandoff,
     changes=("snapshots", "files"),
     deletes=False,
-    words=Words(fate="to copy", cutoff="files are copied, and none is deleted; ", verb="Copy"),
+    words=Words(
+        fate="to copy",
+        done="copied",
+        cutoff="files are copied, and none is deleted; ",
+        verb="Copy",
+        undo="No table was changed, so there is nothing to undo: the copies may be kept or deleted by hand.",
+    ),
 )

@@ -35,7 +35,7 @@ from lakewarden.steps.apply.pace import Pace
 from lakewarden.steps.apply.recorder import Recorder
 from lakewarden.steps.apply.removal import Removal
 from lakewarden.steps.apply.revalidate import Revalidation
-from lakewarden.steps.apply.trash import purge_old, trash_of
+from lakewarden.steps.apply.trash import promised, purge_old, trash_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.plan.files import orphans_of
 from lakewarden.storage.quarantine import restore
@@ -296,6 +296,8 @@ class FileRun:
             quarantined=quarantined,
             kept=kept,
             failed=tuple(failed),
+            # The days count from the end of the run, which is later than now.
+            restorable_until=self.deployment.clock.now() + promised(self.plan) if quarantined.files else None,
         )
 
 

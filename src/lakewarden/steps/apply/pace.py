@@ -8,7 +8,7 @@ from typing import Any
 
 from lakewarden.ledger.batch_outcomes import Stretch
 from lakewarden.model.clock import Clock
-from lakewarden.model.policy import DeleteMode
+from lakewarden.model.policy import DeleteMode, mode_of
 from lakewarden.model.ports import FileOutcome
 from lakewarden.model.verdict import Outcome
 
@@ -35,7 +35,7 @@ class Pace:
             batch_size=min((p["batch_size"] for p in chosen), default=1000),
             concurrency=min((p["max_concurrent_deletions"] for p in chosen), default=1),
             rest=max((p["rate_limit_ms"] for p in chosen), default=0) / 1000,
-            mode=_mode(chosen),
+            mode=mode_of(chosen),
         )
 
     def learn(self, outcomes: Sequence[FileOutcome | Stretch]) -> None:
@@ -48,9 +48,3 @@ class Pace:
     def wait(self, clock: Clock) -> None:
         if self.rest + self.pause > 0:
             clock.sleep(self.rest + self.pause)
-
-
-def _mode(policies: list[Mapping[str, Any]]) -> DeleteMode:
-    """Quarantine for all where one table wants it: the wider scope is the safer one."""
-    wanted = {DeleteMode(policy["delete_mode"]) for policy in policies}
-    return DeleteMode.QUARANTINE if DeleteMode.QUARANTINE in wanted else DeleteMode.REMOVE

@@ -12,7 +12,7 @@ from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Tally
 from lakewarden.model.ports import JournalFile
-from lakewarden.model.run import FailedFile, RunResult, RunStatus
+from lakewarden.model.run import RESTORED, FailedFile, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.ending import run_to_its_end
 from lakewarden.steps.apply.removal import digest_of
@@ -93,6 +93,6 @@ class TrashRestore:
             plan_id=self.run.plan_id or "",
             job=self.run.job,
             status=cut_short if error else status,
-            changed={"restored": self.back.files},
+            changed={RESTORED: self.back.files},
             failed=tuple(self.failed),
         )

@@ -86,11 +86,12 @@ def _over(deployment: Deployment) -> Iterator[Run]:
         if run.finished_at is None or not ((run.result or {}).get("quarantined") or {}).get("files"):
             continue
         header = deployment.ledger.plans.header(run.plan_id) if run.plan_id else None
-        if header is None or now < run.finished_at + _promised(header):
+        if header is None or now < run.finished_at + promised(header):
             continue
         if not any(step.name == PURGED for step in deployment.ledger.runs.steps(run.run_id)):
             yield run
 
 
-def _promised(plan: Plan) -> timedelta:
+def promised(plan: Plan) -> timedelta:
+    """For how long the plan says that its files stay restorable."""
     return timedelta(days=max((table.policy["quarantine_days"] for table in plan.tables if table.policy), default=0))

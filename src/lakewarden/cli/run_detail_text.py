@@ -1,0 +1,74 @@
+"""One run in full, as a person reads it: who, when, what it did, what it noted on the way, what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from lakewarden.cli.run_text import job_of, what_next
+from lakewarden.cli.screen import Screen, number, one_line, size
+from lakewarden.model.run import RunResult, RunStatus
+
+_OPEN = {
+    "running": "It is at work.",
+    "stopped": "It was stopped, and its plan is not used up: the same apply goes on with it.",
+}
+
+
+def show_detail(screen: Screen, run: Mapping[str, Any]) -> None:
+    """Everything that the record says of one run."""
+    screen.line(f"RUN {run['run_id']}   {job_of(run)}   {run['status']}", style="bold")
+    for label, value in _facts(run):
+        screen.line(f"  {label:<12}{value}")
+    if steps := run.get("steps"):
+        screen.line()
+        screen.line("NOTED ON THE WAY", style="bold")
+        for step in steps:
+            screen.line(f"  {_second(step['at'])}  {step['name']:<14}  {one_line(step['detail'])}")
+    result = RunResult.of(run["result"]) if run.get("result") else None
+    if result and result.failed:
+        screen.line()
+        for file in result.failed:
+            screen.line(f"FAILED {file.uri}   {file.code} {file.message}", style="red")
+    lines = [_OPEN[run["status"]]] if run["status"] in _OPEN and run.get("plan_id") else []
+    if result and result.status != RunStatus.PLANNED and not _trash_is_over(run):
+        lines += what_next(result)
+    if lines:
+        screen.line()
+    for line in lines:
+        screen.line(line)
+
+
+def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    actor = run.get("actor") or {}
+    if actor:
+        ticket = f", ticket {actor['ticket']}" if actor.get("ticket") else ""
+        yield "by", f"{actor['operator']} on {actor['worker']} ({actor['trigger']}{ticket})"
+    if run.get("started_at"):
+        ended = f" to {_second(run['finished_at'])}" if run.get("finished_at") else ", and has not ended"
+        yield "from", f"{_second(run['started_at'])}{ended}"
+    if plan := run.get("plan_id") or (run.get("result") or {}).get("plan_id"):
+        yield "plan", plan
+    if run.get("summary"):
+        yield "did", run["summary"]
+    for name, tally in (run.get("outcomes") or {}).items():
+        yield "files", f"{name} {number(tally['files'])} ({size(tally['bytes'])})"
+    for verdict, count in ((run.get("result") or {}).get("kept") or {}).items():
+        if count:
+            yield "kept", f"{verdict} {number(count)}"
+    if at := run.get("progress"):
+        where = f" in {at['root']}" if at["root"] else ""
+        yield "reached", f"{number(at['processed'])} of {number(at['of'])} files{where}, {_second(at['at'])}"
+    if opened := run.get("open_batches"):
+        yield "open", f"batches {one_line(opened)}: announced and not recorded; the next apply of the plan settles them"
+
+
+def _trash_is_over(run: Mapping[str, Any]) -> bool:
+    """Whether what the run put into quarantine was purged or brought back since."""
+    return any(step["name"] in ("purged", "restored") for step in run.get("steps") or ())
+
+
+def _second(instant: str | datetime) -> str:
+    moment = datetime.fromisoformat(instant) if isinstance(instant, str) else instant
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,85 @@
+"""Runs and leases as the record has them, as plain values: what `runs` and `leases` print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from lakewarden.ledger.database import Ledger
+from lakewarden.ledger.progress import CleanupProgress
+from lakewarden.ledger.runs import Run
+from lakewarden.model.lease import LeaseRecord
+from lakewarden.model.policy import Job
+from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.steps.job import JobSpec
+from lakewarden.steps.summary import run_summary
+
+Facts = dict[str, Any]
+
+
+def run_facts(run: Run, jobs: Mapping[Job, JobSpec]) -> Facts:
+    """One run. `summary` says in the job's own words what it changed; what an open run changed is not summed up yet."""
+    result = run.result or {}
+    closed = RunResult.of(result) if result else None
+    return {
+        "run_id": run.run_id,
+        "job": run.job,
+        "act": _act(run),
+        "plan_id": run.plan_id,
+        "status": run.status,
+        "operator": run.actor.operator,
+        "actor": asdict(run.actor),
+        "started_at": run.started_at.isoformat(),
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        "summary": run_summary(jobs[Job(run.job)], closed) if closed else None,
+        "changed": dict(closed.changed) if closed else None,
+        "deleted": result.get("deleted", {}).get("files"),
+        "failed": len(result.get("failed", [])),
+        "result": run.result,
+    }
+
+
+def _act(run: Run) -> str:
+    """What kind of run it is: one that applies a plan, one that ended with its plan, or one that brings files back."""
+    if run.status == RunStatus.PLANNED:
+        return "plan"
+    # A restore has no plan of its own. Any other run without one is closed in the moment in which it is begun.
+    restores = RESTORED in (run.result or {}).get("changed", {}) or (run.result is None and run.plan_id is None)
+    return "restore" if restores else "apply"
+
+
+def run_in_full(ledger: Ledger, run: Run, jobs: Mapping[Job, JobSpec]) -> Facts:
+    """The same, and what the run noted on its way, what became of its files, and how far it is."""
+    reached = ledger.progress.get(run.run_id)
+    return {
+        **run_facts(run, jobs),
+        "steps": [{"name": s.name, "detail": s.detail, "at": s.at.isoformat()} for s in ledger.runs.steps(run.run_id)],
+        "outcomes": {name: asdict(tally) for name, tally in ledger.journal.done(run.run_id).items()},
+        "open_batches": [batch.batch_no for batch in ledger.journal.open_batches(run.run_id)],
+        "progress": _progress(reached) if reached else None,
+    }
+
+
+def _progress(reached: CleanupProgress) -> Facts:
+    """How far a run is with its files, since when, and where."""
+    return {
+        "root": reached.scope,
+        "processed": reached.processed,
+        "of": reached.total_candidates,
+        "deleted": reached.deleted,
+        "failed": reached.failed,
+        "since": reached.started_at.isoformat(),
+        "at": reached.last_checkpoint_at.isoformat(),
+    }
+
+
+def lease_facts(record: LeaseRecord) -> Facts:
+    return {
+        "key": record.key,
+        "holder": record.holder,
+        "epoch": record.epoch,
+        "state": str(record.state),
+        "renewed_at": record.renewed_at.isoformat(),
+        "ttl_seconds": record.ttl_seconds,
+    }

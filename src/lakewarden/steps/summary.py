@@ -1,0 +1,97 @@
+"""What a run changed and what a plan would change, in the job's own words: `12 snapshots, 1 ref expired`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import humanize
+
+from lakewarden.model.plan import Plan
+from lakewarden.model.policy import DeleteMode, mode_of
+from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.steps.job import JobSpec
+
+FILES = "files"
+QUARANTINED = "quarantined"
+TO_QUARANTINE = "to move to the trash"
+_ONE = {"branches": "branch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """So many things of a kind, and what becomes of them. `bytes` is known of files that are deleted or moved."""
+
+    number: int
+    kind: str
+    fate: str
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        kind = self.kind if self.number != 1 else _ONE.get(self.kind, self.kind.removesuffix("s"))
+        return f"{humanize.intcomma(self.number)} {kind}"
+
+
+def changed_by(spec: JobSpec, result: RunResult) -> list[Count]:
+    """What a run has changed, each kind that it changed anything of."""
+    if RESTORED in result.changed:
+        found = [Count(result.changed[RESTORED], FILES, "restored")]
+    elif spec.deletes:
+        found = [
+            Count(result.deleted.files, FILES, spec.words.done, result.deleted.bytes - result.hidden.bytes),
+            Count(result.quarantined.files, FILES, QUARANTINED, result.quarantined.bytes),
+        ]
+    else:
+        found = [Count(number, kind, spec.words.done) for kind, number in result.changed.items()]
+    return [count for count in found if count.number]
+
+
+def planned_by(
+    spec: JobSpec, changes: Mapping[str, int], *, size: int | None = None, trash: bool = False
+) -> list[Count]:
+    """What a plan would change. `trash`: its files are moved, and none is deleted."""
+    fate = TO_QUARANTINE if trash else spec.words.fate
+    return [Count(number, kind, fate, size if kind == FILES else None) for kind, number in changes.items() if number]
+
+
+def plan_summary(spec: JobSpec, plan: Plan) -> str:
+    """One line on a plan: `26 files to delete (1.2 MiB)`, or that it has nothing to do."""
+    totals = plan.totals()
+    size = totals["verdicts"].get(plan.changing, {}).get("bytes") if spec.deletes else None
+    return told(planned_by(spec, totals["changes"], size=size, trash=moves_to_trash(plan))) or "nothing to do"
+
+
+def moves_to_trash(plan: Plan) -> bool:
+    """Whether the files that this plan takes away are put into quarantine. One table that wants it is enough."""
+    return mode_of(table.policy for table in plan.tables if table.refusal is None) is DeleteMode.QUARANTINE
+
+
+def run_summary(spec: JobSpec, result: RunResult) -> str:
+    """One line on a run: what it changed, what it found gone, what failed. Never empty."""
+    if result.status == RunStatus.PLANNED:
+        return told(planned_by(spec, result.planned)) or "nothing to do"
+    parts = [told(changed_by(spec, result))]
+    if result.absent:
+        parts.append(f"{humanize.intcomma(result.absent)} already gone")
+    if result.failed:
+        parts.append(f"{humanize.intcomma(len(result.failed))} failed")
+    return ", ".join(filter(None, parts)) or unchanged(result)
+
+
+def unchanged(result: RunResult) -> str:
+    """What is said of a run that changed nothing."""
+    return "nothing to do" if result.status == RunStatus.DONE else "nothing was changed"
+
+
+def told(counts: Sequence[Count]) -> str:
+    """Counts as a person says them; those of one fate together."""
+    return ", ".join(_phrases(counts))
+
+
+def _phrases(counts: Sequence[Count]) -> Iterator[str]:
+    for fate, group in groupby(counts, lambda count: count.fate):
+        found = list(group)
+        size = sum(count.bytes or 0 for count in found)
+        told_size = f" ({humanize.naturalsize(size, binary=True, format='%.1f')})" if size else ""
+        yield f"{', '.join(map(str, found))} {fate}{told_size}"
