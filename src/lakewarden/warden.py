@@ -20,10 +20,14 @@ from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
     from lakewarden.ledger.runs import Run
+    from lakewarden.reports.check import Answer, Question, Waiting
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
     from lakewarden.steps.job import JobSpec
     from lakewarden.storage.stores import Stores
+
+# How long `check` waits for a catalog, a store, the state and Java each. Spark has its own time.
+CHECK_SECONDS = 15.0
 
 
 def _quiet(stage: str, done: int, total: int) -> None:
@@ -41,6 +45,8 @@ class Parts(Protocol):
 
     @property
     def stores(self) -> Stores: ...
+
+    def questions(self, spark: bool, seconds: float) -> Sequence[Question]: ...
 
     def close(self) -> None: ...
 
@@ -259,6 +265,15 @@ class Warden:
             str(job): {key: (item.value, item.source) for key, item in policy.provenance.items()}
             for job, policy in found.items()
         }
+
+    def check(
+        self, *, spark: bool = True, timeout: float = CHECK_SECONDS, waiting: Waiting | None = None
+    ) -> Iterator[Answer]:
+        """Ask every part that the configuration names, all at once, each for `timeout` seconds at most."""
+        from lakewarden.reports.check import answered, ask_all
+
+        yield answered("configuration", self._settings.found())
+        yield from ask_all(self._parts.questions(spark, timeout), waiting or (lambda parts: None))
 
     def doctor(self) -> dict[str, Any]:
         from lakewarden.reports.doctor import examine

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
     from lakewarden.model.format import Format
     from lakewarden.pipeline.spark.session import SparkSession
+    from lakewarden.reports.check import Question
     from lakewarden.steps.deployment import Deployment
     from lakewarden.storage.stores import Stores
 
@@ -110,18 +111,45 @@ class Wiring:
         if "ledger" in self.__dict__:
             self.ledger.close()
 
+    def questions(self, spark: bool, seconds: float) -> list[Question]:
+        """What `config check` asks, each part by itself: one that cannot be opened holds no other."""
+        from lakewarden.reports import check_parts as parts
+
+        settings, state = self._settings, FileUri.parse(self._settings.state.location).as_prefix()
+        stores = {
+            prefix: ("", f'the name of [storage."{prefix}"]')
+            for prefix, said in settings.storage.items()
+            if SAME_AS not in said
+        }
+        for name, section in settings.catalogs.items():
+            if is_address(warehouse := str(section.properties.get("warehouse", ""))):
+                stores.setdefault(warehouse, (name, f"`warehouse` of [catalogs.{name}]"))
+        return [
+            parts.state(state, self.stores, settings.worker.id, self._clock, seconds),
+            parts.database(settings.state.database_url, self._clock, seconds),
+            *(
+                parts.store(uri, self.stores.of(catalog) if catalog else self.stores, named_by, seconds)
+                for uri, (catalog, named_by) in stores.items()
+            ),
+            *(
+                parts.catalog(name, partial(self._format, name), self.stores.of(name), self._clock.now, seconds)
+                for name in settings.catalogs
+            ),
+            parts.java(seconds),
+            parts.spark(lambda: self._warm_spark().result(), settings.spark.master, settings.spark.conf)
+            if spark
+            else parts.spark_left_out(settings.spark.master),
+        ]
+
     def _formats(self) -> dict[str, Format]:
+        return {name: self._format(name) for name in self._settings.catalogs}
+
+    def _format(self, name: str) -> Format:
         from lakewarden.formats.registry import opener_of
 
-        return {
-            name: opener_of(section.format)(
-                name,
-                {k: str(v) for k, v in section.properties.items()},
-                self.stores.of(name),
-                partial(self._vend, name),
-            )
-            for name, section in self._settings.catalogs.items()
-        }
+        section = self._settings.catalogs[name]
+        properties = {k: str(v) for k, v in section.properties.items()}
+        return opener_of(section.format)(name, properties, self.stores.of(name), partial(self._vend, name))
 
     def _vend(self, catalog: str, location: str, vended: Mapping[str, str]) -> None:
         """Use for a table's location what its server handed out."""

@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from lakewarden import __version__, logs
-from lakewarden.cli import control_commands, lake_commands, plan_commands, run_commands
+from lakewarden.cli import config_commands, control_commands, lake_commands, plan_commands, run_commands
 from lakewarden.cli.option_sets import Commands
 from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import show_error
@@ -45,6 +45,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(lake_commands.audit, name="audit")
+app.add_typer(config_commands.config, name="config")
 
 
 @app.callback(invoke_without_command=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, inspect, text
 from tenacity import Retrying, retry_if_exception_message, wait_fixed
 
-from lakewarden.ledger.connection import BUSY_SECONDS, Connections, named
+from lakewarden.ledger.connection import BUSY_SECONDS, Connections, connect, named
 from lakewarden.ledger.schema import REVISION, VERSION_TABLE
-from lakewarden.model.errors import StateError
+from lakewarden.model.clock import Clock
+from lakewarden.model.errors import StateError, StateUnwritableError
 
 LOCK_KEY = 0x6C616B6577617264  # one advisory lock for all Lakewarden processes of a PostgreSQL database
 
@@ -29,6 +31,41 @@ def migrate(connections: Connections) -> None:
             _upgrade(connection, found)
 
 
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What kind of database it is, the schema it is at (None: it has none yet), and the newest that this version knows."""
+
+    kind: str
+    schema: str | None
+    newest: str
+
+
+def inspect_database(url: str, clock: Clock) -> Inspected:
+    """Look at a database without bringing it to the newest schema. Raises StateError unless it could be written to."""
+    connections = connect(url, clock)
+    try:
+        with connections.write() as connection:  # on SQLite this takes the writer's lock, which a file to read denies
+            found = _revision(connection)
+            if connection.dialect.name == "postgresql":
+                _check_postgres(connection, found != REVISION)
+        kind = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[connections.engine.dialect.name]
+        _check_known(found)
+    finally:
+        connections.close()
+    return Inspected(kind, found, REVISION)
+
+
+def _check_postgres(connection: Connection, to_be_made: bool) -> None:
+    if connection.execute(text("SHOW transaction_read_only")).scalar() == "on":
+        raise StateUnwritableError("the state database answers, and may only be read: it is a standby, or set so")
+    may_create = "SELECT current_schema() IS NOT NULL AND has_schema_privilege(current_schema(), 'CREATE')"
+    if to_be_made and not connection.execute(text(may_create)).scalar():
+        raise StateUnwritableError(
+            "the state database answers, and its user may not create tables there",
+            hint="GRANT CREATE ON SCHEMA public TO that user, or give the worker a database of its own.",
+        )
+
+
 def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
@@ -38,25 +75,37 @@ def _revision(connection: Connection) -> str | None:
 def _upgrade(connection: Connection, found: str | None) -> None:
     # Loaded here: commands that find the schema in place must start fast.
     from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
     from alembic.util import CommandError
 
-    config = Config()
-    config.set_main_option("script_location", "lakewarden.ledger:migrations")
+    _check_known(found)
+    config = _alembic()
     config.attributes["connection"] = connection
-    scripts = ScriptDirectory.from_config(config)
-    known = {script.revision for script in scripts.walk_revisions()}
-    if found is not None and found not in known:
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise StateError(f"the state database could not be brought to schema {REVISION}: {error}") from error
+
+
+def _check_known(found: str | None) -> None:
+    """Raise StateError for a schema that a newer version made."""
+    if found in (None, REVISION):
+        return
+    from alembic.script import ScriptDirectory
+
+    if found not in {script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()}:
         raise StateError(
             f"the state database is at schema {found}, which this version of Lakewarden (schema {REVISION}) "
             "does not know; it was left as it is",
             hint="Upgrade Lakewarden on this machine to the version that the other workers run.",
         )
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        raise StateError(f"the state database could not be brought to schema {REVISION}: {error}") from error
+
+
+def _alembic() -> Any:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "lakewarden.ledger:migrations")
+    return config
 
 
 def _use_wal(connections: Connections) -> None:

@@ -12,6 +12,7 @@ from lakewarden.jobs.registry import SECTIONS
 from lakewarden.model.policy import Job
 from lakewarden.model.redaction import redact
 from lakewarden.model.uri import FileUri
+from lakewarden.reports.check import Found
 from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
 from lakewarden.settings.sections import CatalogSection, Spark, State, Worker
 from lakewarden.steps.section import JobSection, Section
@@ -120,6 +121,15 @@ class Settings(BaseSettings, Jobs):
     def inventory(self) -> Mapping[str, str]:
         """Inventories that stand for LIST calls, by the prefix that each covers."""
         return dict(getattr(self.job(Job.ORPHAN_CLEANUP), "inventory", {}))
+
+    def found(self) -> Found:
+        """What the configuration says, in one line; doubtful where a part of it has no effect."""
+        names = [f"{name} ({section.format})" for name, section in self.catalogs.items()]
+        words = f"{self._file}: {'catalogs ' + ', '.join(names) if names else 'no catalogs'}"
+        if self._variables:
+            words += f"; from the environment: {', '.join(sorted(self._variables.values()))}"
+        hints = [] if names else ["Name a catalog: [catalogs.NAME] with format and properties."]
+        return Found(words, " ".join([*hints, *self.warnings()]))
 
     def warnings(self) -> list[str]:
         """What was accepted and has no effect."""

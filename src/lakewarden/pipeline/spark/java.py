@@ -52,11 +52,23 @@ def machine_has_java() -> bool:
     return found_version() >= OLDEST
 
 
+def java_found() -> tuple[int, str]:
+    """The feature release that Spark will start, and where it is. Raises JavaMissingError."""
+    use_java()
+    java = _java()
+    assert java is not None, "use_java has found one"
+    return found_version(), java
+
+
 def found_version() -> int:
     """The feature release that Spark starts, or 0. Looks where its own scripts do: JAVA_HOME, and only without it the path."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    java = _java()
     return major_version(java) if java is not None else 0
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else shutil.which("java")
 
 
 def flags_for(version: int) -> str:
