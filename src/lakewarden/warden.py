@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import NotFoundError, UnsafeGraceError
+from lakewarden.model.clock import Clock
+from lakewarden.model.errors import NotFoundError, StateError, UnsafeGraceError
 from lakewarden.model.margins import MARGINS
+from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.standing import PlanState, Standing
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
@@ -35,7 +38,7 @@ def _quiet(stage: str, done: int, total: int) -> None:
 
 
 class Parts(Protocol):
-    """The parts that a Warden works with, each built when first asked for: `runs` waits for no store, `show` for no database."""
+    """The parts that a Warden works with, each built when first asked for: `runs` waits for no store, `show` for no catalog."""
 
     @property
     def deployment(self) -> Deployment: ...
@@ -47,6 +50,9 @@ class Parts(Protocol):
     def stores(self) -> Stores: ...
 
     def questions(self, spark: bool, seconds: float) -> Sequence[Question]: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
     def close(self) -> None: ...
 
@@ -177,6 +183,17 @@ class Warden:
         from lakewarden.steps.plan.files import load_plan
 
         return load_plan(self._parts.stores, plan_dir)
+
+    def standing(self, plan: Plan) -> Standing:
+        """What became of a plan, and whether it can be applied now. A state that cannot be asked makes it unknown."""
+        from lakewarden.reports.standing import standing_of
+
+        try:
+            ledger = self._parts.ledger
+            spec, catalogs = job_named(plan.job), self._settings.catalogs
+            return standing_of(plan, ledger, spec, catalogs, self._parts.clock.now(), self._as_shown)
+        except StateError as error:
+            return Standing(PlanState.UNKNOWN, why=str(error))
 
     def plan_rows(
         self, plan_dir: str, verdict: str | None = None, limit: int | None = None

@@ -48,7 +48,7 @@ class Wiring:
 
     def __init__(self, settings: Settings, clock: Clock, *, verbose: bool = False) -> None:
         self._settings = settings
-        self._clock = clock
+        self.clock = clock
         self._verbose = verbose
         try:
             use_one_name(settings.second_names)
@@ -66,8 +66,8 @@ class Wiring:
             formats=self._formats(),
             stores=self.stores,
             ledger=self.ledger,
-            leases=Leases(self.stores, f"{state}leases/", self._clock, worker, wait=None),
-            clock=self._clock,
+            leases=Leases(self.stores, f"{state}leases/", self.clock, worker, wait=None),
+            clock=self.clock,
             new_id=lambda: secrets.token_hex(8),
             worker=worker,
             state=state,
@@ -104,7 +104,7 @@ class Wiring:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StateError(f"the directory of state.location cannot be made: {error}") from error
-        return open_ledger(self._settings.state.database_url, self._clock)
+        return open_ledger(self._settings.state.database_url, self.clock)
 
     def close(self) -> None:
         """Let go of the database, if it was opened."""
@@ -125,14 +125,14 @@ class Wiring:
             if is_address(warehouse := str(section.properties.get("warehouse", ""))):
                 stores.setdefault(warehouse, (name, f"`warehouse` of [catalogs.{name}]"))
         return [
-            parts.state(state, self.stores, settings.worker.id, self._clock, seconds),
-            parts.database(settings.state.database_url, self._clock, seconds),
+            parts.state(state, self.stores, settings.worker.id, self.clock, seconds),
+            parts.database(settings.state.database_url, self.clock, seconds),
             *(
                 parts.store(uri, self.stores.of(catalog) if catalog else self.stores, named_by, seconds)
                 for uri, (catalog, named_by) in stores.items()
             ),
             *(
-                parts.catalog(name, partial(self._format, name), self.stores.of(name), self._clock.now, seconds)
+                parts.catalog(name, partial(self._format, name), self.stores.of(name), self.clock.now, seconds)
                 for name in settings.catalogs
             ),
             parts.java(seconds),

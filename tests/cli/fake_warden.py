@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.standing import Standing, unused
 from lakewarden.model.table import Ref
 from lakewarden.reports.runs import run_facts
 
@@ -20,20 +21,20 @@ NOW = datetime(2026, 11, 15, 6, 0, 4, tzinfo=UTC)
 REFUSAL = Refusal("LW-TABLE-002", "manifest m1.avro is cut", "Restore m1.avro from a backup.")
 
 
-def table(name: str, *, orphans: int = 0, refusal: Refusal | None = None) -> TablePlan:
+def table(name: str, *, orphans: int = 0, refusal: Refusal | None = None, delete_mode: str = "remove") -> TablePlan:
     """A table with ten live files, one too new, and some orphans of one GiB each."""
     verdicts = {"live": Tally(10, 10 * 2**30), "too_new": Tally(1, 2**20), "orphan": Tally(orphans, orphans * 2**30)}
     refs = (Ref("main", 1, "branch"), Ref("v1", 1, "tag"))
-    values = {"grace_period_hours": 168, "max_orphan_share": 0.25}
+    values = {"grace_period_hours": 168, "max_orphan_share": 0.25, "delete_mode": delete_mode}
     return TablePlan(
         name, f"uuid-{name}", "iceberg", f"s3://b/{name}/m.json", refs, refusal, verdicts,
         changes={} if refusal else {"files": orphans}, policy=values,
     )  # fmt: skip
 
 
-def plan_of(*tables: TablePlan) -> Plan:
-    actor = Actor("ada", "host-1")
-    return Plan("orphan-cleanup", NOW, NOW + timedelta(days=1), NOW - timedelta(days=7), actor, tables, (), ()).sealed()
+def plan_of(*tables: TablePlan, brakes: Mapping[str, tuple[str, ...]] | None = None) -> Plan:
+    actor, later, before = Actor("ada", "host-1"), NOW + timedelta(days=1), NOW - timedelta(days=7)
+    return Plan("orphan-cleanup", NOW, later, before, actor, tables, (), (), brakes=brakes or {}).sealed()
 
 
 @dataclass
@@ -47,6 +48,8 @@ class FakeWarden:
         )
     )
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stands: Standing | None = None
     during: Callable[[str], None] = lambda _: None
     worker: str = "host-1"
 
@@ -60,13 +63,16 @@ class FakeWarden:
 
     def plan(self, job: str, **given: Any) -> PlanResult:
         self._called("plan", job=job, **given)
-        return PlanResult(plan_of(*self.tables_planned), "state/plans/p 1")
+        return PlanResult(plan_of(*self.tables_planned, brakes=self.brakes), "state/plans/p 1")
 
     def load_plan(self, plan_dir: str) -> PlanResult:
         self._called("load_plan", plan_dir=plan_dir)
         if plan_dir == "nowhere":
             raise NotFoundError("there is no plan nowhere")
-        return PlanResult(plan_of(*self.tables_planned), plan_dir)
+        return PlanResult(plan_of(*self.tables_planned, brakes=self.brakes), plan_dir)
+
+    def standing(self, plan: Plan) -> Standing:
+        return self.stands or unused(plan)
 
     def apply(self, plan_dir: str, **given: Any) -> RunResult:
         self._called("apply", plan_dir=plan_dir, **given)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from lakewarden.model.actor import Actor, Trigger
-from tests.cli.fake_warden import REFUSAL, table
+from lakewarden.model.errors import Refusal
+from lakewarden.model.standing import PlanState, Standing
+from tests.cli.fake_warden import NOW, REFUSAL, table
 
 
 def test_plan_hands_over_every_option(lakewarden: Any, warden: Any) -> None:
@@ -74,7 +76,7 @@ def test_a_large_fleet_is_a_table_of_what_changes(lakewarden: Any, warden: Any) 
     assert out.index("prod.a.large") < out.index("prod.a.small")
     assert "prod.q.t3" not in out
     assert "20 tables have nothing to delete" in out
-    assert "TOTAL  22 tables planned, 0 refused" in out
+    assert "TOTAL  22 tables, 2 to change, 20 with nothing to do\n" in out
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,50 @@ def test_show_reads_a_plan_again(lakewarden: Any, warden: Any) -> None:
     assert "TO DELETE" in lakewarden("show", "p").out
     assert [name for name, _ in warden.calls] == ["load_plan"]
     assert "files" not in lakewarden("show", "p", "--output", "json").json
+
+
+HOUR = NOW.replace(minute=30)
+USED = Standing(PlanState.USED, "run-1", HOUR, "done", "3 files deleted (3.0 GiB)")
+
+
+@pytest.mark.parametrize(
+    ("standing", "last"),
+    [
+        (USED, "This plan was used by run run-1, which ended 2026-11-15 06:30 UTC: done, 3 files deleted (3.0 GiB)."),
+        (Standing(PlanState.EXPIRED, at=HOUR), "Nothing has been deleted by this plan, and it expired 2026-11-15 06:30 UTC."),
+        (Standing(PlanState.OPEN, "r", HOUR, "running"), "Run r is at work on this plan since 2026-11-15 06:30 UTC"),
+        (Standing(PlanState.FOREIGN), "This plan was not made by this deployment"),
+        (Standing(PlanState.UNSEEN, why="no catalog x"), "Nothing has been deleted. This plan cannot be applied: no catalog x."),
+        (Standing(PlanState.UNKNOWN, why="LW-STATE-001 away"), "Whether this plan was used is not known"),
+        (Standing(PlanState.FROZEN, at=HOUR, why="ada: month end"), "Nothing has been deleted. This deployment is frozen"),
+        (Standing(PlanState.REFUSED), "Nothing has been deleted: every table of this plan is refused or braked."),
+        (Standing(PlanState.EMPTY), "Nothing has been deleted, and this plan has nothing to delete."),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_plan_and_no_apply_where_apply_says_no(
+    lakewarden: Any, warden: Any, standing: Standing, last: str
+) -> None:
+    warden.stands = standing
+    out = lakewarden("show", "p").out
+    assert last in out.replace("\n", " ")
+    assert "lakewarden apply" not in out
+    assert lakewarden("show", "p", "--output", "json").json["standing"]["can_be_applied"] is False
+
+
+def test_a_stopped_run_is_gone_on_with(lakewarden: Any, warden: Any) -> None:
+    warden.stands = Standing(PlanState.OPEN, "r", HOUR, "stopped")
+    assert "was stopped. To go on with it: lakewarden apply p --yes" in lakewarden("show", "p").out
+
+
+def test_braked_tables_are_not_nothing_to_delete(lakewarden: Any, warden: Any) -> None:
+    pulled = Refusal("LW-BRAKE-004", "too many", "Look.")
+    held = [table(f"prod.b.t{i}", orphans=1, refusal=pulled) for i in range(130)]
+    warden.tables_planned = (*held, table("prod.a.bad", refusal=REFUSAL), table("prod.a.quiet"))
+    warden.brakes = {"orphan-share": tuple(one.identifier for one in held)}
+    out = lakewarden("plan", "orphans").out
+    assert "BRAKE orphan-share holds prod.b.t0, prod.b.t1, prod.b.t2, prod.b.t3, prod.b.t4 and 125 more" in out
+    assert "TOTAL  132 tables, 1 with nothing to do, 130 braked, 1 refused" in out
+    assert "130 tables are held by brakes (orphan-share)." in out
 
 
 def test_show_lists_files_and_a_name_cannot_steer_the_terminal(lakewarden: Any, warden: Any) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import typer
 
+from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
 from lakewarden.model.run import RunResult, RunStatus
+from lakewarden.model.standing import PlanState, Standing
+from tests.cli.fake_warden import NOW, table
 
 
 def at_a_terminal(monkeypatch: Any, answer: bool) -> list[str]:
@@ -35,6 +38,24 @@ def test_apply_asks_on_a_terminal_and_takes_no_for_an_answer(lakewarden: Any, wa
     assert answer.out == ""
     assert answer.code == 64
     assert [name for name, _ in warden.calls] == ["load_plan"]
+
+
+def test_a_quarantine_asks_to_move_and_a_lifted_brake_counts(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:
+    asked = at_a_terminal(monkeypatch, False)
+    pulled = Refusal("LW-BRAKE-004", "too many", "Look.")
+    warden.tables_planned = (table("a", orphans=3, delete_mode="quarantine"), table("b", orphans=5, refusal=pulled))
+    warden.brakes = {"orphan-share": ("b",)}
+    lakewarden("apply", "p")
+    lakewarden("apply", "p", "--override-brake", "orphan-share")
+    assert asked == ["Move 3 files to the trash (3.0 GiB)?", "Move 8 files to the trash (8.0 GiB)?"]
+
+
+def test_nobody_is_asked_about_a_plan_that_is_over(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:
+    asked = at_a_terminal(monkeypatch, True)
+    warden.stands = Standing(PlanState.USED, "run-1", NOW, "done", "3 files deleted (3.0 GiB)")
+    answer = lakewarden("apply", "p")
+    assert (asked, answer.code) == ([], 5)
+    assert "was used by run run-1" in answer.err
 
 
 def test_apply_goes_on_after_yes(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:

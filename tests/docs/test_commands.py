@@ -18,6 +18,7 @@ from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import PartFile, Plan, PlannedRoot, TablePlan, Tally
 from lakewarden.model.run import FailedFile, PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.standing import PlanState, unused
 from lakewarden.model.table import Ref
 from tests.docs.pages import DOCS, PAGES, blocks, code_in, name_of, prose, rows, sections, text_of
 
@@ -122,7 +123,10 @@ def json_of(name: str) -> Any:
 
 
 def test_json_of_a_plan() -> None:
-    said, real = json_of("plan"), a_plan().as_json()
+    said = json_of("plan")
+    real = a_plan().as_json() | {"standing": unused(a_plan().plan).as_json()}
+    assert list(said["standing"]) == list(real["standing"])
+    assert all(f"`{state}`" in sections(PAGE)["show"] for state in PlanState)
     assert list(said) == ["plan_id", "path", *(key for key in real if key not in ("plan_id", "path"))]
     for part in ("actor", "refs", "roots", "parts"):
         one, other = (said["tables"][0], real["tables"][0]) if part == "refs" else (said, real)

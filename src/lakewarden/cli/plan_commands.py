@@ -44,9 +44,9 @@ def plan(
             progress=progress,
         )
     if shared.as_json:
-        Screen().document(result.as_json())
+        Screen().document({**result.as_json(), "standing": warden.standing(result.plan).as_json()})
     else:
-        show_plan(Screen(), result, shared.config)
+        show_plan(Screen(), result, warden.standing(result.plan), shared.config)
     return plan_exit(result.plan, strict)
 
 
@@ -67,13 +67,14 @@ def show(
     warden = worker.open_worker(shared)
     result = warden.load_plan(plan_dir)
     rows = list(warden.plan_rows(plan_dir, verdict, limit)) if files or verdict else None
-    screen = Screen()
+    standing, screen = warden.standing(result.plan), Screen()
     if shared.as_json:
-        screen.document(result.as_json() | ({} if rows is None else {"files": rows}))
+        more = {} if rows is None else {"files": rows}
+        screen.document({**result.as_json(), "standing": standing.as_json(), **more})
         return Exit.DONE
     for row in rows or ():
         screen.line(f"{row['verdict']:<12} {size(row['size']):>11}  {row['uri']}   {row.get('reason') or ''}")
-    show_plan(screen, result, shared.config)
+    show_plan(screen, result, standing, shared.config)
     return Exit.DONE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
@@ -12,12 +12,15 @@ from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
 from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanDiff, PlanResult
+from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.verdict import Verdict
 from lakewarden.steps.job import Words
+from lakewarden.steps.summary import FILES, Count, moves_to_trash, planned_by
 
 SMALL_FLEET = 5
 SHOWN_REFUSALS = 20
 SHOWN_NOTES = 5
+SHOWN_BRAKED = 5
 SHOWN_TABLES = 50
 SHOWN_REASONS = 8
 
@@ -32,17 +35,56 @@ _KEPT = {
 }
 
 
-def show_plan(screen: Screen, result: PlanResult, config: str | None = None) -> None:
-    """The whole plan, ending with the command that does exactly this."""
+def show_plan(screen: Screen, result: PlanResult, standing: Standing, config: str | None = None) -> None:
+    """The whole plan, ending with what became of it, or with the command that does exactly this."""
     show_summary(screen, result.plan)
     command = f"lakewarden apply {shlex.quote(result.path)} --yes" + (
         f" --config {shlex.quote(config)}" if config else ""
     )
-    done, do = ("deleted", "delete") if JOBS[Job(result.plan.job)].deletes else ("changed", "change")
-    if any(result.plan.totals()["changes"].values()):
-        screen.line(f"Nothing has been {done}. To do exactly this: {command}", style="bold")
-    else:
-        screen.line(f"Nothing has been {done}, and this plan has nothing to {do}.", style="bold")
+    for line in what_next(result.plan, standing, command):
+        screen.line(line, style="bold")
+
+
+def what_next(plan: Plan, standing: Standing, command: str) -> list[str]:
+    """What became of a plan and what can be done with it now. The command to apply it stands only where apply takes it."""
+    spec, state = JOBS[Job(plan.job)], standing.state
+    untouched = f"Nothing has been {'deleted' if spec.deletes else 'changed'}"
+    when = f"{standing.at:%Y-%m-%d %H:%M} UTC" if standing.at else ""
+    again = f"To look again: lakewarden plan {plan.job}"
+    braked = [*_braked_words(plan)]
+    match state:
+        case PlanState.USED:
+            did = f": {standing.status}, {standing.summary or 'see its record'}"
+            return [f"This plan was used by run {standing.run_id}, which ended {when}{did}.",
+                    f"A plan is used once. What the run did: lakewarden runs {standing.run_id}"]  # fmt: skip
+        case PlanState.OPEN if standing.status == "running":
+            return [f"Run {standing.run_id} is at work on this plan since {when}: lakewarden runs {standing.run_id}"]
+        case PlanState.OPEN:
+            return [f"Run {standing.run_id} began with this plan {when} and was stopped. To go on with it: {command}"]
+        case PlanState.EXPIRED:
+            return [f"{untouched} by this plan, and it expired {when}. {again}"]
+        case PlanState.FOREIGN:
+            return ["This plan was not made by this deployment, and cannot be applied here."]
+        case PlanState.UNSEEN:
+            return [f"{untouched}. This plan cannot be applied: {standing.why}."]
+        case PlanState.UNKNOWN:
+            return [f"Whether this plan was used is not known: the state cannot be read ({standing.why})."]
+        case PlanState.REFUSED:
+            return [f"{untouched}: every table of this plan is refused or braked.", *braked]
+        case PlanState.EMPTY:
+            return [f"{untouched}, and this plan has nothing to {'delete' if spec.deletes else 'change'}.", *braked]
+        case PlanState.FROZEN:
+            return [f"{untouched}. This deployment is frozen since {when} ({standing.why}). Before this plan is applied: "
+                    "lakewarden unfreeze", *braked]  # fmt: skip
+    return [f"{untouched}. To do exactly this: {command}", *braked]
+
+
+def _braked_words(plan: Plan) -> Iterator[str]:
+    """That a brake stopped tables which would change otherwise: never the same as nothing to do."""
+    if braked := plan.braked:
+        names = ", ".join(plan.brakes)
+        held = "1 table is" if len(braked) == 1 else f"{number(len(braked))} tables are"
+        yield f"{held} held by brakes ({names}). Look at them; a brake is lifted by apply --override-brake NAME."
 
 
 def show_summary(screen: Screen, plan: Plan) -> None:
@@ -64,16 +106,26 @@ def show_summary(screen: Screen, plan: Plan) -> None:
             _show_tallies(screen, plan, table.verdicts, table.policy)
     else:
         _show_many(screen, plan, planned)
-    if len(planned) != 1:
+    if len(plan.tables) != 1:
         screen.line()
-        refused = len(plan.tables) - len(planned)
-        screen.line(f"TOTAL  {number(len(planned))} tables planned, {number(refused)} refused", style="bold")
+        screen.line(f"TOTAL  {', '.join(_standings(plan, planned))}", style="bold")
+    if len(planned) > 1:
         totals = plan.totals()
         _show_changes(screen, plan.job, totals["changes"], words)
         if plan.job == Job.TIER_HANDOFF:
             screen.line(f"  {'size':<26}{size(sum(tally['bytes'] for tally in totals['kinds'].values())):>14}")
         _show_tallies(screen, plan, add_tallies(*(table.verdicts for table in planned)), {})
     screen.line()
+
+
+def _standings(plan: Plan, planned: Sequence[TablePlan]) -> Iterator[str]:
+    """How many tables would change, have nothing to do, are held by a brake, are refused: each told apart."""
+    changing = sum(any(table.changes.values()) for table in planned)
+    braked = len(plan.braked)
+    refused = len(plan.tables) - len(planned) - braked
+    told = {"to change": changing, "with nothing to do": len(planned) - changing, "braked": braked, "refused": refused}
+    yield f"{number(len(plan.tables))} tables"
+    yield from (f"{number(count)} {word}" for word, count in told.items() if count)
 
 
 def show_diff(screen: Screen, diff: PlanDiff) -> None:
@@ -86,14 +138,17 @@ def show_diff(screen: Screen, diff: PlanDiff) -> None:
     screen.line(f"added={len(diff.added)} removed={len(diff.removed)} changed_tables={len(diff.changed_tables)}")
 
 
-def question_of(plan: Plan) -> str:
-    """What a person is asked before the plan is applied."""
-    totals = plan.totals()
-    if not JOBS[Job(plan.job)].deletes:
-        changes = ", ".join(f"{number(count)} {kind}" for kind, count in totals["changes"].items())
-        return f"{_words(plan).verb} {changes}?"
-    tally = totals["verdicts"].get(plan.changing, {"files": 0, "bytes": 0})
-    return f"Delete {number(tally['files'])} files ({size(tally['bytes'])})?"
+def question_of(plan: Plan, lifted: Collection[str] = ()) -> str:
+    """What a person is asked before the plan is applied, with these brakes lifted."""
+    spec, allowed = JOBS[Job(plan.job)], plan.allowed(lifted)
+    if not spec.deletes:
+        return f"{spec.words.verb} {', '.join(map(str, planned_by(spec, plan.totals()['changes']))) or 'nothing'}?"
+    tallies = add_tallies(*(table.verdicts for table in plan.tables if table.identifier in allowed))
+    tally = tallies.get(plan.changing, Tally())
+    files = Count(tally.files, FILES, "")
+    if moves_to_trash(plan, lifted):
+        return f"Move {files} to the trash ({size(tally.bytes)})?"
+    return f"Delete {files} ({size(tally.bytes)})?"
 
 
 def _show_refusals(screen: Screen, plan: Plan) -> None:
@@ -112,7 +167,8 @@ def _show_refusals(screen: Screen, plan: Plan) -> None:
         screen.line(f"and {number(len(refusals) - SHOWN_REFUSALS)} more refused; --output json names them all")
     for brake, tables in plan.brakes.items():
         screen.line()
-        screen.line(f"BRAKE {brake} holds {', '.join(tables)}", style="bold yellow")
+        more = f" and {number(len(tables) - SHOWN_BRAKED)} more" if len(tables) > SHOWN_BRAKED else ""
+        screen.line(f"BRAKE {brake} holds {', '.join(tables[:SHOWN_BRAKED])}{more}", style="bold yellow")
 
 
 def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
@@ -154,7 +210,8 @@ def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], pol
         if verdict is not plan.changing and (tally := verdicts.get(verdict, Tally())).files:
             _show_tally(screen, f"kept: {label}", tally, _why(verdict, policy))
     share = _share(orphans, listed, policy) if words.all_files == "listed" else ""
-    _show_tally(screen, words.label, orphans, share, "bold red" if orphans.files else None)
+    label = "TO MOVE TO THE TRASH" if JOBS[Job(plan.job)].deletes and moves_to_trash(plan) else words.label
+    _show_tally(screen, label, orphans, share, "bold red" if orphans.files else None)
     _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))
 
 

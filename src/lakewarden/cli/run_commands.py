@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from lakewarden.cli import worker
+from lakewarden.cli.asking import ask, check_somebody_is_there
 from lakewarden.cli.options import Brakes, Exclude, JobName, PlanDir, Record, Select, Shared, Wait
 from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
@@ -16,9 +17,10 @@ from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import stopping_between_batches
 from lakewarden.jobs.registry import job_named
-from lakewarden.model.errors import Exit, NeedsApprovalError, UsageError
+from lakewarden.model.errors import Exit, PlanExpiredError, PlanUsedError, UsageError
 from lakewarden.model.plan import Plan
 from lakewarden.model.run import RunResult
+from lakewarden.model.standing import PlanState, Standing
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")]
 
@@ -32,24 +34,28 @@ def apply(
     wait: Wait = None,
 ) -> int:
     """Do what a plan says, and nothing else."""
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    if not yes and not terminal:
-        raise NeedsApprovalError("apply changes tables and nobody is here to ask; nothing was changed")
+    check_somebody_is_there(yes, "apply changes tables")
     warden = worker.open_worker(shared)
+    lifted = tuple(override_brake or ())
     if not yes:
-        _ask(warden.load_plan(plan_dir).plan)
+        plan = warden.load_plan(plan_dir).plan
+        check_usable(plan, warden.standing(plan))
+        ask(partial(show_summary, plan=plan), question_of(plan, lifted))
     actor = record.actor(warden)
     with stopping_between_batches() as point, reporting(shared, point) as progress:
-        lifted = tuple(override_brake or ())
         result = warden.apply(plan_dir, actor=actor, override_brakes=lifted, progress=progress, wait=wait)
     return _tell(result, shared)
 
 
-def _ask(plan: Plan) -> None:
-    """The summary and one question, on stderr. Raises NeedsApprovalError unless the answer is yes."""
-    show_summary(Screen(sys.stderr), plan)
-    if not typer.confirm(question_of(plan), default=False, err=True):
-        raise NeedsApprovalError("the plan was not approved; nothing was changed")
+def check_usable(plan: Plan, standing: Standing) -> None:
+    """Raise as apply would for a plan that is over: nobody is asked about what cannot be done."""
+    if standing.state is PlanState.USED:
+        raise PlanUsedError(
+            f"plan {plan.plan_id} was used by run {standing.run_id}, which ended {standing.at:%Y-%m-%d %H:%M} UTC "
+            f"({standing.status}, {standing.summary}); nothing was done now"
+        )
+    if standing.state is PlanState.EXPIRED:
+        raise PlanExpiredError(f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC; nothing was done")
 
 
 def run(

@@ -71,6 +71,10 @@ class Plans:
             found: bytes | None = connection.execute(select(plans.c.header).where(plans.c.plan_id == plan_id)).scalar()
         return found
 
+    def get(self, plan_id: str) -> SavedPlan | None:
+        """What is known of one plan."""
+        return self._first(plans.c.plan_id == plan_id)
+
     def newest_before(self, job: str, instant: datetime) -> SavedPlan | None:
         """The newest plan of a job that was made at or before an instant: what a later plan is confirmed against."""
         return self._first((plans.c.job == job) & (plans.c.created_at <= instant))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -113,6 +113,16 @@ class Plan:
     def changing(self) -> Verdict:
         """The verdict of the files that this plan would remove or release."""
         return CHANGING.get(self.job, Verdict.PENDING)
+
+    @property
+    def braked(self) -> frozenset[str]:
+        """The tables that nothing but brakes stops: a person can lift them, by name."""
+        return frozenset(name for names in self.brakes.values() for name in names)
+
+    def allowed(self, lifted: Collection[str] = ()) -> frozenset[str]:
+        """Tables that may be changed: planned ones, and those that only brakes refused, each of them lifted by name."""
+        held = {name for brake, names in self.brakes.items() if brake not in lifted for name in names}
+        return frozenset(t.identifier for t in self.tables if t.refusal is None or t.identifier in self.braked - held)
 
     def totals(self) -> dict[str, Any]:
         """The sums over planned tables, in the shape of one table's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -62,9 +62,10 @@ def plan_summary(spec: JobSpec, plan: Plan) -> str:
     return told(planned_by(spec, totals["changes"], size=size, trash=moves_to_trash(plan))) or "nothing to do"
 
 
-def moves_to_trash(plan: Plan) -> bool:
+def moves_to_trash(plan: Plan, lifted: Collection[str] = ()) -> bool:
     """Whether the files that this plan takes away are put into quarantine. One table that wants it is enough."""
-    return mode_of(table.policy for table in plan.tables if table.refusal is None) is DeleteMode.QUARANTINE
+    allowed = plan.allowed(lifted)
+    return mode_of(table.policy for table in plan.tables if table.identifier in allowed) is DeleteMode.QUARANTINE
 
 
 def run_summary(spec: JobSpec, result: RunResult) -> str:

@@ -82,15 +82,8 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
         raise PlanOutdatedError(f"no configured catalog holds {unseen[0]}, which the plan has read; nothing was done")
     if deployment.clock.now() >= plan.expires_at and deployment.ledger.runs.open_for_plan(plan.plan_id) is None:
         raise PlanExpiredError(f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC; nothing was done")
-    if not allowed_tables(plan, overrides) and any(table.refusal for table in plan.tables):
+    if not plan.allowed(overrides) and any(table.refusal for table in plan.tables):
         raise NothingAppliedError(f"plan {plan.plan_id} has no table that may be changed; nothing was done")
-
-
-def allowed_tables(plan: Plan, overrides: Sequence[str]) -> frozenset[str]:
-    """Tables that may be changed: planned ones, and those that only brakes refused, each of them lifted by name."""
-    braked = {name for names in plan.brakes.values() for name in names}
-    held = {name for brake, names in plan.brakes.items() if brake not in overrides for name in names}
-    return frozenset(t.identifier for t in plan.tables if t.refusal is None or t.identifier in braked - held)
 
 
 def lifted_at_start(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Brake, Outcome, Verdict
 from lakewarden.steps.apply.batches import batches_of
-from lakewarden.steps.apply.claim import Claim, allowed_tables
+from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases, told_of_wait
 from lakewarden.steps.apply.in_flight import without_writers
 from lakewarden.steps.apply.outcomes import REMOVED, SHOWN_FAILURES, Counts, failures_of
@@ -76,7 +76,7 @@ class FileRun:
         self.rows = rows
         self.rules: FileRules = rules or NoRules()
         self.log = bind(run_id=claim.run_id, job=claim.plan.job)
-        self.tables = allowed_tables(claim.plan, claim.lifted)
+        self.tables = claim.plan.allowed(claim.lifted)
         self.pace = Pace.of([table.policy for table in self.plan.tables if table.identifier in self.tables])
         quarantined = self.pace.mode is DeleteMode.QUARANTINE
         self.removal = Removal(
@@ -93,7 +93,7 @@ class FileRun:
     @classmethod
     def prepare(cls, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Self]:
         """The files to delete, read and checked against the plan's digests before the plan is claimed."""
-        rows = orphans_of(deployment.stores, result, allowed_tables(result.plan, lifted))
+        rows = orphans_of(deployment.stores, result, result.plan.allowed(lifted))
         return partial(cls, rows=rows)
 
     def do(self) -> None:
