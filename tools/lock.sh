@@ -9,7 +9,7 @@ lock() { # output, inputs…
     "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
         --no-emit-index-url --no-emit-find-links --output-file "$out" "$@"
 }
-lock requirements/runtime.txt pyproject.toml
+lock requirements/runtime.txt --extra paimon pyproject.toml
 lock requirements/dev.txt requirements/dev.in
 lock requirements/java.txt requirements/java.in
 lock requirements/tools.txt requirements/tools.in

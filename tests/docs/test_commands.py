@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -14,13 +15,14 @@ import typer
 from typer.exceptions import TyperException
 
 from lakewarden.cli.main import app
+from lakewarden.jobs.registry import job_named
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import PartFile, Plan, PlannedRoot, TablePlan, Tally
 from lakewarden.model.run import FailedFile, PlanDiff, PlanResult, RunResult, RunStatus
 from lakewarden.model.standing import PlanState, unused
 from lakewarden.model.table import Ref
-from tests.docs.pages import DOCS, PAGES, blocks, code_in, name_of, prose, rows, sections, text_of
+from tests.docs.pages import DOCS, PAGES, ROOT, blocks, code_in, name_of, prose, rows, sections, text_of
 
 PAGE = DOCS / "commands.md"
 GROUP: Any = typer.main.get_command(app)
@@ -73,7 +75,7 @@ def command_lines() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         for block in blocks(page):
             for line in block.text.splitlines():
-                found = re.search(r"(?:^|&& )(?:\$ )?(?:\.venv/bin/)?lakewarden ([a-z-].*?)(?: >>.*)?$", line)
+                found = re.search(r"(?:^|&& )(?:\$ )?(?:[\w./]*/bin/)?lakewarden ([a-z-].*?)(?: >>.*| +#.*)?$", line)
                 if found:
                     yield name_of(page), found[1]
         for found in re.finditer(r"`(?:\.venv/bin/)?lakewarden ([a-z-][^`]*)`", prose(page)):
@@ -86,7 +88,31 @@ LINES = sorted(set(command_lines()))
 
 @pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {line}" for page, line in LINES])
 def test_every_command_line_parses(page: str, line: str) -> None:
-    parse(shlex.split(line))
+    words = shlex.split(line)
+    parse(words)
+    if words[0] in ("plan", "run"):
+        # The parser takes any word for a job; the worker knows which there are.
+        job = next(word for word in words[1:] if not word.startswith("-"))
+        assert job in ("JOB", "all") or job_named(job)
+
+
+def shell_lines() -> Iterator[tuple[str, str]]:
+    """Every line that a reader is asked to type."""
+    for page in PAGES:
+        for block in blocks(page, "console"):
+            for line in block.text.splitlines():
+                if line.startswith("$ "):
+                    yield name_of(page), line.removeprefix("$ ")
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(shell_lines())))
+def test_every_target_and_module_in_a_line_exists(page: str, line: str) -> None:
+    targets = re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
+    words = shlex.split(line, comments=True)
+    if words[0] == "make":
+        assert words[1] in targets
+    if "-m" in words and words[words.index("-m") + 1].split(".")[0] == "lakewarden":
+        assert find_spec(words[words.index("-m") + 1])
 
 
 def test_a_wrong_command_line_does_not_parse() -> None:

