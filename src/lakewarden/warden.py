@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from glob import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lakewarden.jobs.registry import JOBS, job_named
-from lakewarden.model.actor import Actor
+from lakewarden.model.actor import Actor, os_user
+from lakewarden.model.arguments import checks_arguments
 from lakewarden.model.clock import Clock
-from lakewarden.model.errors import NotFoundError, StateError, UnsafeGraceError
+from lakewarden.model.errors import NotFoundError, StateError, UnsafeGraceError, UsageError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 from lakewarden.model.standing import PlanState, Standing
+from lakewarden.model.uri import is_address
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
@@ -57,8 +59,12 @@ class Parts(Protocol):
     def close(self) -> None: ...
 
 
+@checks_arguments
 class Warden:
-    """One deployment: its catalogs, its state, its policies. Every method raises LakewardenError and nothing else."""
+    """One deployment: its catalogs, its state, its policies. Every method raises LakewardenError and nothing else.
+
+    A context manager: leaving it lets go of the state database.
+    """
 
     def __init__(self, parts: Parts, settings: Settings) -> None:
         self._parts = parts
@@ -74,17 +80,17 @@ class Warden:
 
     def actor(self) -> Actor:
         """Who asks when nobody is named: the operating system's user."""
-        return Actor(getpass.getuser(), self.worker)
+        return Actor(os_user(), self.worker)
 
     def plan(
         self,
         job: str,
         *,
-        select: Sequence[str] = (),
-        exclude: Sequence[str] = (),
+        select: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
         out: str | None = None,
         actor: Actor | None = None,
-        unsafe_short_grace: Sequence[str] = (),
+        unsafe_short_grace: str | Sequence[str] = (),
         progress: Progress | None = None,
     ) -> PlanResult:
         """Decide, and write it down. Changes nothing."""
@@ -119,7 +125,7 @@ class Warden:
         plan: str | PlanResult,
         *,
         actor: Actor | None = None,
-        override_brakes: Sequence[str] = (),
+        override_brakes: str | Sequence[str] = (),
         progress: Progress | None = None,
         wait: float | None = None,
     ) -> RunResult:
@@ -140,8 +146,8 @@ class Warden:
         self,
         job: str,
         *,
-        select: Sequence[str] = (),
-        exclude: Sequence[str] = (),
+        select: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
         actor: Actor | None = None,
         progress: Progress | None = None,
         wait: float | None = None,
@@ -357,7 +363,17 @@ class Warden:
         from lakewarden.steps.observe.heartbeat import beating
 
         place = prefix or find_table(self._deployment, table).location
+        if not is_address(place):
+            raise UsageError(f"heartbeat: prefix {place!r} is not an address; no heartbeat began")
         return beating(self._deployment, writer or self.worker, table, place, ttl_seconds)
 
     def close(self) -> None:
         self._parts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -13,8 +13,6 @@ are then its options, before its name or after it, with `-h`, in the help and in
 
 from __future__ import annotations
 
-import getpass
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +21,7 @@ import typer
 
 from lakewarden.cli.option_sets import Commands
 from lakewarden.jobs.registry import JOBS
-from lakewarden.model.actor import Actor, Trigger
+from lakewarden.model.actor import Actor, Trigger, os_user
 from lakewarden.model.errors import UsageError
 from lakewarden.model.verdict import Brake
 
@@ -72,7 +70,7 @@ class Record:
     trigger: Annotated[Trigger, typer.Option("--trigger", help="What set it off.")] = Trigger.MANUAL
 
     def actor(self, warden: Warden) -> Actor:
-        return Actor(self.operator or _os_user(), warden.worker, self.trigger, self.ticket)
+        return Actor(self.operator or os_user(), warden.worker, self.trigger, self.ticket)
 
 
 Select = Annotated[list[str] | None, typer.Option("--select", metavar="GLOB", help="Only change tables that match.")]
@@ -105,10 +103,3 @@ def command_group(help: str, **given: Any) -> Commands:
     def _(shared: Shared) -> None: ...
 
     return group
-
-
-def _os_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.getuid()}"  # A container's user often has no name.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,3 +22,11 @@ class Actor:
     worker: str
     trigger: Trigger = Trigger.MANUAL
     ticket: str | None = None
+
+
+def os_user() -> str:
+    """The operating system's user: whoever asks when nobody is named."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"  # A container's user often has no name.

@@ -188,7 +188,7 @@ def test_only_the_named_brake_lifts_a_refusal(world_of: MakeWorld) -> None:
 
 def test_an_unknown_brake_and_a_missing_plan(world: World) -> None:
     plan = hand_plan(world)
-    with pytest.raises(UsageError, match="no brake"):
+    with pytest.raises(UsageError, match="override_brakes must be names of brakes"):
         world.apply(plan, override_brakes=["speed"])
     with pytest.raises(NotFoundError):
         world.apply(str(world.base / "nowhere"))

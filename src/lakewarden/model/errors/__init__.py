@@ -2,6 +2,7 @@
 
 from lakewarden.model.errors.base import (
     UNCHANGED,
+    ArgumentError,
     ConfigError,
     Exit,
     LakewardenError,
@@ -82,6 +83,7 @@ __all__ = [
     "DOUBT_REFUSALS",
     "ROOT_REFUSALS",
     "UNCHANGED",
+    "ArgumentError",
     "BoundsError",
     "CatalogMissingError",
     "CatalogUnavailableError",

@@ -75,6 +75,17 @@ class UsageError(LakewardenError):
     hint = "See `lakewarden COMMAND --help`."
 
 
+class ArgumentError(UsageError):
+    """A method of the Python API was given something that it does not take; `argument` names it."""
+
+    code = "LW-CONF-003"
+    hint = "docs/python.md says what each method takes."
+
+    def __init__(self, message: str, *, argument: str = "") -> None:
+        super().__init__(message)
+        self.argument = argument
+
+
 class UnsafeGraceError(ConfigError):
     code = "LW-CONF-004"
     hint = "Raise grace_period_hours, or name each table with --unsafe-short-grace TABLE_UUID."
