@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from glob import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -13,22 +12,23 @@ from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor, os_user
 from lakewarden.model.arguments import checks_arguments
 from lakewarden.model.clock import Clock
-from lakewarden.model.errors import NotFoundError, StateError, UnsafeGraceError, UsageError
+from lakewarden.model.errors import NotFoundError, StateError, UsageError
 from lakewarden.model.margins import MARGINS
+from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
-from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import PlanDiff, PlanResult, RunResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.uri import is_address
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
     from lakewarden.ledger.runs import Run
+    from lakewarden.night.one_job import Asked
     from lakewarden.reports.check import Answer, Question, Waiting
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
-    from lakewarden.steps.job import JobSpec
     from lakewarden.storage.stores import Stores
 
 # How long `check` waits for a catalog, a store, the state and Java each. Spark has its own time.
@@ -94,31 +94,22 @@ class Warden:
         progress: Progress | None = None,
     ) -> PlanResult:
         """Decide, and write it down. Changes nothing."""
-        from lakewarden.steps.observe.state_age import check_not_restored
-        from lakewarden.steps.observe.state_disk import check_state_disk, naming_state_disk
-        from lakewarden.steps.plan.document import Request
-        from lakewarden.steps.plan.files import plan_directory
-        from lakewarden.steps.plan.uncollected import uncollected
+        from lakewarden.night.one_job import plan_job
 
-        spec = job_named(job)
-        self._check_floors(spec, unsafe_short_grace)
-        deployment = self._deployment
-        check_state_disk(deployment, "nothing was planned")
-        check_not_restored(deployment)
-        stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{spec.name}-{deployment.new_id()}"
-        directory = plan_directory(out) if out else f"{deployment.state}plans/{stamp}/"
-        request = Request(actor or self.actor(), directory, tuple(select), tuple(exclude), tuple(unsafe_short_grace))
-        with naming_state_disk(deployment), uncollected():
-            return spec.plan(deployment, request, progress or _quiet)
+        asked = self._asked(select, exclude, actor, progress, unsafe_short_grace=unsafe_short_grace)
+        return plan_job(self._deployment, self._settings, job_named(job), asked, out)
 
-    def _check_floors(self, job: JobSpec, unsafe_short_grace: Sequence[str]) -> None:
-        """Raise for a margin of the whole fleet that is too short; for one table, only that table is refused."""
-        section = self._settings.job(job.name)
-        for key, floor in section.below_floor().items() if not unsafe_short_grace else ():
-            raise UnsafeGraceError(
-                f"{job.section}.{key} = {getattr(section, key)} is below the floor of "
-                f"{int(floor.least.total_seconds() // 3600)}: {floor.hazard}; nothing was planned"
-            )
+    def _asked(
+        self,
+        select: Sequence[str],
+        exclude: Sequence[str],
+        actor: Actor | None,
+        progress: Progress | None,
+        **more: Any,
+    ) -> Asked:
+        from lakewarden.night.one_job import Asked
+
+        return Asked(actor or self.actor(), progress or _quiet, tuple(select), tuple(exclude), **more)
 
     def apply(
         self,
@@ -134,12 +125,13 @@ class Warden:
         `wait`: seconds to wait for a lease that is held. Unless given, a holder that is at work is reported as soon as
         it is seen to be, and a silent one is succeeded when its lease has run out.
         """
-        from lakewarden.steps.apply import apply as applying
+        from lakewarden.night.one_job import apply_plan
+        from lakewarden.steps.apply.claim import Terms
 
         result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
-        runner = job_named(result.plan.job).runner
-        return applying.apply(
-            self._deployment.waiting(wait), result, actor or self.actor(), override_brakes, progress or _quiet, runner
+        asked = self._asked((), (), actor, progress, wait=wait)
+        return apply_plan(
+            self._deployment, job_named(result.plan.job), result, asked, Terms(lifted=tuple(override_brakes))
         )
 
     def run(
@@ -152,38 +144,51 @@ class Warden:
         progress: Progress | None = None,
         wait: float | None = None,
     ) -> RunResult:
-        """Plan and, unless `dry_run` says otherwise, apply."""
-        result = self.plan(job, select=select, exclude=exclude, actor=actor, progress=progress)
-        dry = [table.identifier for table in result.plan.tables if table.policy.get("dry_run")]
-        if 0 < len(dry) < len(result.plan.tables):
-            # A plan is applied whole, so the tables that may only be looked at must not be in it.
-            left_out = [*exclude, *(escape(name) for name in dry)]
-            result = self.plan(job, select=select, exclude=left_out, actor=actor, progress=progress)
-        changes = result.plan.totals()["changes"]
-        refused = bool(result.plan.tables) and all(table.refusal for table in result.plan.tables)
-        if dry == [table.identifier for table in result.plan.tables] or refused or not any(changes.values()):
-            status = RunStatus.REFUSED if refused else RunStatus.PLANNED if any(changes.values()) else RunStatus.DONE
-            return self._planned(result, status, actor or self.actor())
-        return self.apply(result, actor=actor, progress=progress, wait=wait)
+        """Plan and, where `dry_run` does not say otherwise, apply."""
+        from lakewarden.night.one_job import plan_job, run_job
 
-    def _planned(self, result: PlanResult, status: RunStatus, actor: Actor) -> RunResult:
-        """A run that ended with its plan, recorded like any other."""
-        from lakewarden.steps.apply.ending import close_run
+        spec, asked = job_named(job), self._asked(select, exclude, actor, progress, wait=wait)
+        planned = plan_job(self._deployment, self._settings, spec, asked)
+        return run_job(self._deployment, spec, planned, asked).result
 
-        run_id = self._deployment.new_id()
-        kept = {n: t["files"] for n, t in result.plan.totals()["verdicts"].items() if n != result.plan.changing}
-        outcome = RunResult(
-            run_id=run_id,
-            plan_id=result.plan.plan_id,
-            job=result.plan.job,
-            status=status,
-            kept=kept,
-            planned=result.plan.totals()["changes"] if status is RunStatus.PLANNED else {},
-            plan_path=result.path,
-        )
-        self._deployment.ledger.runs.start(run_id, result.plan.job, None, actor)
-        self._deployment.ledger.runs.step(run_id, "planned", {"plan": result.plan.plan_id, "path": result.path})
-        return close_run(self._deployment, outcome)
+    def night(
+        self,
+        jobs: str | Sequence[str] = ("all",),
+        *,
+        select: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        actor: Actor | None = None,
+        progress: Progress | None = None,
+        wait: float | None = None,
+        told: Callable[[NightResult], None] | None = None,
+    ) -> NightResult:
+        """Run several jobs, or `all` that are enabled, in the order of a day. No job's failure is raised.
+
+        `told` hears of the night so far as each job ends. Whatever ends the night early, such as KeyboardInterrupt, is
+        raised after `told` has heard of every job, also of those whose turn did not come.
+        """
+        from lakewarden.night.night import Night
+
+        asked = self._asked(select, exclude, actor, progress, wait=wait)
+        return Night(self._deployment, self._settings, tuple(jobs), asked, told).run()
+
+    def plan_night(
+        self,
+        jobs: str | Sequence[str] = ("all",),
+        *,
+        select: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        out: str | None = None,
+        actor: Actor | None = None,
+        unsafe_short_grace: str | Sequence[str] = (),
+        progress: Progress | None = None,
+        planned: Callable[[PlanResult], None] | None = None,
+    ) -> NightResult:
+        """Plan the same jobs, each on the lake as it is now, into a directory of its own. Changes nothing."""
+        from lakewarden.night.night import Night
+
+        asked = self._asked(select, exclude, actor, progress, unsafe_short_grace=unsafe_short_grace)
+        return Night(self._deployment, self._settings, tuple(jobs), asked).plan(out, planned)
 
     def load_plan(self, plan_dir: str) -> PlanResult:
         from lakewarden.steps.plan.files import load_plan

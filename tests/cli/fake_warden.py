@@ -11,6 +11,7 @@ from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.runs import Run
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.night import JobOutcome, NightResult
 from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 from lakewarden.model.standing import Standing, unused
@@ -47,6 +48,7 @@ class FakeWarden:
             "run-1", "plan-1", "orphan-cleanup", RunStatus.DONE, {"files": 3}, Tally(3, 3 * 2**30)
         )
     )
+    outcomes: Sequence[JobOutcome] = ()
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stands: Standing | None = None
@@ -81,6 +83,19 @@ class FakeWarden:
     def run(self, job: str, **given: Any) -> RunResult:
         self._called("run", job=job, **given)
         return self.result
+
+    def night(self, jobs: Sequence[str], *, told: Callable[[NightResult], None], **given: Any) -> NightResult:
+        outcomes: list[JobOutcome] = []
+        for outcome in self.outcomes:
+            outcomes.append(outcome)
+            told(NightResult("night-1", tuple(outcomes)))
+        self._called("night", jobs=list(jobs), **given)
+        return NightResult("night-1", tuple(outcomes))
+
+    def plan_night(self, jobs: Sequence[str], *, planned: Callable[[PlanResult], None], **given: Any) -> NightResult:
+        self._called("plan_night", jobs=list(jobs), **given)
+        planned(PlanResult(plan_of(*self.tables_planned), "state/plans/p 1"))
+        return NightResult("night-1", tuple(self.outcomes))
 
     def plan_rows(
         self, plan_dir: str, verdict: str | None = None, limit: int | None = None

@@ -95,6 +95,8 @@ def test_run_json_is_the_interfaces(lakewarden: Any, warden: Any, partial: RunRe
         "failed": [{"uri": "s3://b/x", "code": "LW-STORE-001", "message": "denied"}],
         "planned": {},
         "restorable_until": None,
+        "looked_at": [],
+        "refused": [],
     }
 
 

@@ -18,8 +18,9 @@ from lakewarden.cli.main import app
 from lakewarden.jobs.registry import job_named
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Refusal
+from lakewarden.model.night import JobOutcome, JobStatus, NightResult
 from lakewarden.model.plan import PartFile, Plan, PlannedRoot, TablePlan, Tally
-from lakewarden.model.run import FailedFile, PlanDiff, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, PlanDiff, PlanResult, RefusedTable, RunResult, RunStatus
 from lakewarden.model.standing import PlanState, unused
 from lakewarden.model.table import Ref
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, code_in, name_of, prose, rows, sections, text_of
@@ -159,6 +160,17 @@ def test_json_of_a_plan() -> None:
         assert shape(one[part]) == shape(other[part]), part
     assert list(said["tables"][0]) == list(real["tables"][0])
     assert list(said["totals"]) == list(real["totals"])
+
+
+def test_json_of_a_night() -> None:
+    refused = (RefusedTable("t", "c", "m", "h"),)
+    run = RunResult("r", "p", "snapshot-expiry", RunStatus.DONE, {"snapshots": 1})
+    real = NightResult("n", (JobOutcome("snapshot-expiry", JobStatus.DONE, result=run, refused=refused),)).as_json()
+    said = json_of("night")
+    assert list(said) == list(real)
+    assert list(said["jobs"][0]) == list(real["jobs"][0])
+    assert shape(said["totals"]) == shape(real["totals"])
+    assert shape(said["jobs"][0]["refused"]) == shape(real["jobs"][0]["refused"])
 
 
 def test_json_of_a_run_and_a_diff() -> None:

@@ -76,10 +76,16 @@ class Record:
 Select = Annotated[list[str] | None, typer.Option("--select", metavar="GLOB", help="Only change tables that match.")]
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Leave tables that match alone.")]
 _JOBS = [f"{spec.name} (short: {spec.aliases[0]})" if spec.aliases else str(spec.name) for spec in JOBS.values()]
+_ALL = "all: every job that is enabled for at least one table, in the order of a day"
 JobName = Annotated[
     str,
-    typer.Argument(metavar="JOB", help=f"One of {', '.join(_JOBS)}."),
+    typer.Argument(metavar="JOB", help=f"One of {', '.join(_JOBS)}; or {_ALL}."),
 ]
+JobNames = Annotated[
+    list[str],
+    typer.Argument(metavar="JOB…", help=f"Any of {', '.join(_JOBS)}; or {_ALL}."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 4 if any table was refused.")]
 Wait = Annotated[
     float | None,
     typer.Option(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lakewarden.cli import worker
-from lakewarden.cli.options import Exclude, JobName, PlanDir, Record, Select, Shared
+from lakewarden.cli.night_text import show_planned_night
+from lakewarden.cli.options import Exclude, JobName, PlanDir, Record, Select, Shared, Strict
 from lakewarden.cli.plan_text import show_diff, show_plan
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.screen import Screen, size
-from lakewarden.jobs.registry import job_named
 from lakewarden.model.errors import Exit
-from lakewarden.model.plan import Plan
+from lakewarden.model.night import plan_exit
+from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Verdict
+from lakewarden.night.names import named_jobs
 
 
 def plan(
@@ -24,36 +26,44 @@ def plan(
     select: Select = None,
     exclude: Exclude = None,
     out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="Where to put the plan.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any table was refused.")] = False,
+    strict: Strict = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 if the plan has anything to change.")
+    ] = False,
     unsafe_short_grace: Annotated[
         list[str] | None,
         typer.Option("--unsafe-short-grace", metavar="TABLE_UUID", help="Let this table's grace be below 24 h."),
     ] = None,
 ) -> int:
     """Look at the lake and write down what JOB would change. Changes nothing."""
-    named = job_named(job).name
+    named = named_jobs([job])
     warden = worker.open_worker(shared)
+    asked: dict[str, Any] = {
+        "select": tuple(select or ()),
+        "exclude": tuple(exclude or ()),
+        "out": out,
+        "actor": record.actor(warden),
+        "unsafe_short_grace": tuple(unsafe_short_grace or ()),
+    }
     with reporting(shared) as progress:
-        result = warden.plan(
-            named,
-            select=tuple(select or ()),
-            exclude=tuple(exclude or ()),
-            out=out,
-            actor=record.actor(warden),
-            unsafe_short_grace=tuple(unsafe_short_grace or ()),
-            progress=progress,
+        if named is None:
+            plans: list[PlanResult] = []
+            night = warden.plan_night([job], progress=progress, planned=plans.append, **asked)
+        else:
+            result = warden.plan(named[0].name, progress=progress, **asked)
+    if named is None:
+        Screen().document(night.as_json()) if shared.as_json else show_planned_night(
+            Screen(), night, plans, shared.config
         )
-    if shared.as_json:
-        Screen().document({**result.as_json(), "standing": warden.standing(result.plan).as_json()})
+        code, waits = night.exit_code(strict=strict), any(any(outcome.planned.values()) for outcome in night.jobs)
     else:
-        show_plan(Screen(), result, warden.standing(result.plan), shared.config)
-    return plan_exit(result.plan, strict)
-
-
-def plan_exit(plan: Plan, strict: bool) -> Exit:
-    """Refused when every table was, or with --strict when any was."""
-    refused = sum(table.refusal is not None for table in plan.tables)
-    return Exit.REFUSED if refused and (strict or refused == len(plan.tables)) else Exit.DONE
+        standing = warden.standing(result.plan)
+        if shared.as_json:
+            Screen().document({**result.as_json(), "standing": standing.as_json()})
+        else:
+            show_plan(Screen(), result, standing, shared.config)
+        code, waits = plan_exit(result.plan, strict), any(result.plan.totals()["changes"].values())
+    return Exit.CHANGES_WAIT if detailed_exitcode and waits and code == Exit.DONE else code
 
 
 def show(

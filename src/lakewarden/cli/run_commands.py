@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from lakewarden.cli import worker
 from lakewarden.cli.asking import ask, check_somebody_is_there
-from lakewarden.cli.options import Brakes, Exclude, JobName, PlanDir, Record, Select, Shared, Wait
+from lakewarden.cli.night_text import show_night
+from lakewarden.cli.options import Brakes, Exclude, JobNames, PlanDir, Record, Select, Shared, Strict, Wait
 from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.run_detail_text import show_detail
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
-from lakewarden.cli.signals import stopping_between_batches
-from lakewarden.jobs.registry import job_named
+from lakewarden.cli.signals import Stopped, stopping_between_batches
+from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Exit, PlanExpiredError, PlanUsedError, UsageError
+from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.run import RunResult
 from lakewarden.model.standing import PlanState, Standing
+from lakewarden.night.names import ALL, named_jobs
+
+if TYPE_CHECKING:
+    from lakewarden.warden import Warden
 
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")]
 
@@ -61,25 +68,44 @@ def check_usable(plan: Plan, standing: Standing) -> None:
 def run(
     shared: Shared,
     record: Record,
-    job: JobName,
+    jobs: JobNames,
     select: Select = None,
     exclude: Exclude = None,
+    strict: Strict = False,
     wait: Wait = None,
 ) -> int:
-    """Plan JOB and apply it, as the schedule would. Stops after the plan where dry_run is true."""
-    named = job_named(job).name
+    """Plan each JOB and apply it, in the order of a day. Stops after the plan where dry_run is true."""
+    named = named_jobs(jobs)
     warden = worker.open_worker(shared)
-    actor = record.actor(warden)
+    asked = _Asked(tuple(select or ()), tuple(exclude or ()), record.actor(warden), wait)
+    if named is None or len(named) > 1:
+        return _night(warden, [ALL] if named is None else [spec.name for spec in named], asked, shared, strict)
     with stopping_between_batches() as point, reporting(shared, point) as progress:
-        result = warden.run(
-            named,
-            select=tuple(select or ()),
-            exclude=tuple(exclude or ()),
-            actor=actor,
-            progress=progress,
-            wait=wait,
-        )
-    return _tell(result, shared)
+        result = warden.run(named[0].name, progress=progress, **asked._asdict())
+    code = _tell(result, shared)
+    return Exit.REFUSED if strict and result.refused and code == Exit.DONE else code
+
+
+class _Asked(NamedTuple):
+    select: tuple[str, ...]
+    exclude: tuple[str, ...]
+    actor: Actor
+    wait: float | None
+
+
+def _night(warden: Warden, jobs: list[str], asked: _Asked, shared: Shared, strict: bool) -> int:
+    """Several jobs and one closing table, also of a night that a signal ended."""
+    so_far: list[NightResult] = []
+    try:
+        with stopping_between_batches() as point, reporting(shared, point) as progress:
+            night = warden.night(jobs, progress=progress, told=so_far.append, **asked._asdict())
+    except Stopped as stop:
+        if not so_far:
+            raise
+        night = replace(so_far[-1], stopped=stop.exit_code)
+    screen = Screen()
+    screen.document(night.as_json()) if shared.as_json else show_night(screen, night, shared.config)
+    return night.exit_code(strict=strict)
 
 
 def runs(

@@ -1,4 +1,4 @@
-"""Every job that can be run. A new job is one package, with a `spec.py`, and one line here."""
+"""Every job that can be run, in the order of a day. A new job is one package, with a `spec.py`, and one line here."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lakewarden.steps.section import JobSection
 JOBS: Mapping[Job, JobSpec] = {
     spec.name: spec
     for spec in (
-        ORPHAN_CLEANUP,
         SNAPSHOT_EXPIRY,
-        PHYSICAL_DELETION,
         PARTITION_EXPIRY,
-        TIER_HANDOFF,
         MANIFEST_REWRITE,
+        TIER_HANDOFF,
+        PHYSICAL_DELETION,
+        ORPHAN_CLEANUP,
     )
 }
 ALIASES = {alias: spec for spec in JOBS.values() for alias in spec.aliases}

@@ -66,6 +66,11 @@ class Plans:
         packed = self._header(plan_id)
         return sealed_parts(zlib.decompress(packed)) if packed else ()
 
+    def path(self, plan_id: str) -> str | None:
+        """Where a plan lies; None for a plan that is not known."""
+        found = self._first(plans.c.plan_id == plan_id)
+        return found.path if found else None
+
     def _header(self, plan_id: str) -> bytes | None:
         with self._connections.read() as connection:
             found: bytes | None = connection.execute(select(plans.c.header).where(plans.c.plan_id == plan_id)).scalar()

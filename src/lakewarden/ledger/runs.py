@@ -122,6 +122,12 @@ class Runs:
             row = connection.execute(query.order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(1)).first()
         return run_of(row) if row else None
 
+    def unfinished(self, job: str) -> RunList:
+        """The runs of a job that never finished, oldest first."""
+        query = select(runs).where(runs.c.job == job, runs.c.finished_at.is_(None))
+        with self._connections.read() as connection:
+            return [run_of(row) for row in connection.execute(query.order_by(runs.c.started_at, runs.c.run_id))]
+
     def step(self, run_id: str, name: str, detail: Mapping[str, Any] | str | None = None) -> None:
         """Note what the run does now."""
         row = {

@@ -119,10 +119,16 @@ def actor(value: Any) -> Actor:
     raise UnfitError("an Actor, whose operator and worker are texts")
 
 
-def call_back(value: Any) -> Any:
-    if not callable(value):
-        raise UnfitError("a function of (stage, done, total)")
-    return value
+def function_of(what: str) -> Rule:
+    def rule(value: Any) -> Any:
+        if not callable(value):
+            raise UnfitError(f"a function of {what}")
+        return value
+
+    return rule
+
+
+call_back = function_of("(stage, done, total)")
 
 
 def plan(value: Any) -> str | PlanResult:
@@ -165,6 +171,7 @@ RULES: Mapping[str, Rule] = {
     "exclude": several,
     "identifier": text,
     "job": text,
+    "jobs": several,
     "key": text,
     "limit": or_none(whole(1)),
     "runs.limit": whole(1),
@@ -175,6 +182,7 @@ RULES: Mapping[str, Rule] = {
     "plan_a": place,
     "plan_b": place,
     "plan_dir": place,
+    "planned": or_none(function_of("a PlanResult")),
     "prefix": or_none(place),
     "progress": or_none(call_back),
     "reason": words,
@@ -186,6 +194,7 @@ RULES: Mapping[str, Rule] = {
     "spark": yes_or_no,
     "table": text,
     "timeout": number(0),
+    "told": or_none(function_of("a NightResult")),
     "ttl_seconds": whole(1),
     "unsafe_short_grace": several,
     "uri": text,

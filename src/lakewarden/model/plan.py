@@ -17,6 +17,7 @@ from lakewarden.model.verdict import Verdict
 
 PLAN_FILE = "plan.json"
 FILES_DIR = "files"
+LEFT_OUT = Refusal("", "the run leaves this table as it is", "")
 CHANGING: Mapping[str, Verdict] = {Job.ORPHAN_CLEANUP: Verdict.ORPHAN}
 
 
@@ -123,6 +124,21 @@ class Plan:
         """Tables that may be changed: planned ones, and those that only brakes refused, each of them lifted by name."""
         held = {name for brake, names in self.brakes.items() if brake not in lifted for name in names}
         return frozenset(t.identifier for t in self.tables if t.refusal is None or t.identifier in self.braked - held)
+
+    def leaving(self, names: Collection[str]) -> Plan:
+        """The plan as a run sees it that leaves these tables as they are. They stay in it: what it knew of them counts."""
+        if not names:
+            return self
+        return replace(
+            self,
+            tables=tuple(
+                replace(table, refusal=table.refusal or LEFT_OUT, changes={}) if table.identifier in names else table
+                for table in self.tables
+            ),
+            brakes={
+                brake: tuple(name for name in stopped if name not in names) for brake, stopped in self.brakes.items()
+            },
+        )
 
     def totals(self) -> dict[str, Any]:
         """The sums over planned tables, in the shape of one table's."""

@@ -42,12 +42,22 @@ class FailedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedTable:
+    """A table that a plan left alone, and why."""
+
+    table: str
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """What one run did, in the shape that `apply` and `run` print.
 
     `hidden` are those of the deleted files that lie in a versioned bucket: their bytes are there until a version expires.
-    `planned` is what the plan would change, of a run that ended with its plan. `restorable_until` is the moment before
-    which no quarantined file of the run is purged.
+    `planned` is what the plan would change of the tables in `looked_at`, whose `dry_run` left them as they are: all, of a
+    run that ended with its plan. `restorable_until` is the moment before which no quarantined file of the run is purged.
     """
 
     run_id: str
@@ -65,6 +75,8 @@ class RunResult:
     restorable_until: datetime | None = None
     # Where the plan lies; for people, so that a dry run can say what to type next.
     plan_path: str | None = None
+    looked_at: tuple[str, ...] = ()
+    refused: tuple[RefusedTable, ...] = ()
 
     @property
     def exit_code(self) -> Exit:
@@ -85,6 +97,8 @@ class RunResult:
             "failed": [asdict(file) for file in self.failed],
             "planned": dict(self.planned),
             "restorable_until": self.restorable_until.isoformat() if self.restorable_until else None,
+            "looked_at": list(self.looked_at),
+            "refused": [asdict(table) for table in self.refused],
         }
 
     @staticmethod
@@ -104,6 +118,8 @@ class RunResult:
             failed=tuple(FailedFile(**file) for file in document["failed"]),
             hidden=Tally(**document["hidden"]),
             planned=document.get("planned", {}),
+            looked_at=tuple(document.get("looked_at", ())),
+            refused=tuple(RefusedTable(**table) for table in document.get("refused", ())),
             restorable_until=datetime.fromisoformat(until) if until else None,
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +48,9 @@ class JobSpec:
 
     `changes` are the kinds of things that its plans count, the job's own first; `deletes` says whether its plans list
     files to delete; `does` is a line for people who do not know the job.
+
+    `after` are the jobs that come before this one where both run the same night. `needs` are those of them whose failure
+    would make this job less safe, each with the hazard: what that job left undone is not touched by this one.
     """
 
     name: Job
@@ -56,6 +60,14 @@ class JobSpec:
     deletes: bool
     words: Words
     aliases: tuple[str, ...] = ()
+    after: tuple[Job, ...] = ()
+    needs: Mapping[Job, str] = field(default_factory=dict)
+
+    @property
+    def cron(self) -> str | None:
+        """When the job runs unless its section says otherwise."""
+        found: str | None = self.settings.model_fields["cron"].default
+        return found
 
     @property
     def section(self) -> str:
@@ -71,6 +83,11 @@ class JobSpec:
     def runner(self) -> Runner:
         found: Runner = self._module("run").Run
         return found
+
+    def packages(self, locations: Iterable[str]) -> tuple[str, ...]:
+        """The jars, by Maven coordinates, that its runs on tables at these addresses need when Spark starts."""
+        find = getattr(self._module("run"), "packages_for", None)
+        return tuple(find(locations)) if find is not None else ()
 
     def _module(self, name: str) -> Any:
         return import_module(f"{self.settings.__module__.rpartition('.')[0]}.{name}")

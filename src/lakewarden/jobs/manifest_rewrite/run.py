@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ class Run(TableRun):
 
     def _spark(self, tables: Sequence[TablePlan]) -> SparkSession:
         """A session with Iceberg's runtime. Raises SparkFailedError if there is none: a stop, no table's failure."""
-        from lakewarden.pipeline.rewrite.manifests import check_runtime, packages_for
+        from lakewarden.pipeline.rewrite.manifests import check_runtime
 
         spark = self.deployment.warm_spark(packages_for(table.metadata_location for table in tables)).result()
         check_runtime(spark._jvm)
@@ -103,6 +103,13 @@ class Run(TableRun):
 
         overtaken = retry_if_exception_type(CommitConflictError)
         return Retrying(retry=overtaken, stop=stop_after_attempt(TRIES), reraise=True)(rewrite)
+
+
+def packages_for(locations: Iterable[str]) -> tuple[str, ...]:
+    """The jars that rewriting tables at these addresses needs."""
+    from lakewarden.pipeline.rewrite import manifests
+
+    return manifests.packages_for(locations)
 
 
 def _specs(table: TablePlan) -> Iterator[int]:

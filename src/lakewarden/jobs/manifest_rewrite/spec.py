@@ -19,4 +19,5 @@ MANIFEST_REWRITE = JobSpec(
         verb="Rewrite",
         undo="No row was changed. An engine can roll the table back to the snapshot before, until that one expires.",
     ),
+    after=(Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY),
 )

@@ -39,7 +39,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     policies = strictest_of_roots(fleet, policies)
     fleet = with_longer_grace(deployment, fleet, policies, default.grace, now)
     fleet = replace(fleet, roots=tuple(store_now(deployment, fleet.roots)))
-    chosen = chosen_of(fleet, request)
+    chosen = chosen_of(fleet, request, policies)
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), roots=len(fleet.roots))
 
     progress("list and compare", 1, STAGES)

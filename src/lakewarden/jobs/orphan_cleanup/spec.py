@@ -14,4 +14,5 @@ ORPHAN_CLEANUP = JobSpec(
     deletes=True,
     words=Words(),
     aliases=("orphans",),
+    after=(Job.SNAPSHOT_EXPIRY, Job.PHYSICAL_DELETION),
 )

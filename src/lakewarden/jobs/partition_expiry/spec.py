@@ -19,4 +19,5 @@ PARTITION_EXPIRY = JobSpec(
         verb="Drop",
         undo="An engine can roll a table back to the snapshot before, until that one expires.",
     ),
+    after=(Job.SNAPSHOT_EXPIRY,),
 )

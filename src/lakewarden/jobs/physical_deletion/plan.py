@@ -73,7 +73,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     fleet = load_fleet(deployment, now)
     policies, fleet = policies_of(deployment, fleet, request, Job.PHYSICAL_DELETION, DeletionPolicy.of)
     fleet = without_strangers(deployment, replace(fleet, roots=tuple(store_now(deployment, fleet.roots))))
-    chosen = chosen_of(fleet, request)
+    chosen = chosen_of(fleet, request, policies)
 
     progress("collect", 1, STAGES)
     due = _collect(deployment, fleet, Ground.of(fleet, policies, chosen, now), now, request.directory)

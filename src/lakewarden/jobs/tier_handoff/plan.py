@@ -34,7 +34,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     progress("load tables", 0, STAGES)
     fleet = load_fleet(deployment, now)
     policies, fleet = policies_of(deployment, fleet, request, Job.TIER_HANDOFF, HandoffPolicy.of)
-    chosen = chosen_of(fleet, request)
+    chosen = chosen_of(fleet, request, policies)
 
     progress("find expired snapshots", 1, STAGES)
     waiting = dict(_waiting(deployment, fleet, policies, chosen))

@@ -19,4 +19,5 @@ TIER_HANDOFF = JobSpec(
         verb="Copy",
         undo="No table was changed, so there is nothing to undo: the copies may be kept or deleted by hand.",
     ),
+    after=(Job.SNAPSHOT_EXPIRY,),
 )

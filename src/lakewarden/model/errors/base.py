@@ -15,6 +15,7 @@ class Exit(IntEnum):
 
     DONE = 0
     FAILED = 1
+    CHANGES_WAIT = 2
     PARTIAL = 3
     REFUSED = 4
     STALE = 5

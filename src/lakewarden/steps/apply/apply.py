@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult, RunResult
-from lakewarden.steps.apply.claim import Claim, check_plan, claimed, lifted_at_start
+from lakewarden.steps.apply.claim import Claim, Terms, check_plan, claimed, terms_at_start
 from lakewarden.steps.apply.ending import Work, run_to_its_end
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.state_disk import naming_state_disk
@@ -27,14 +28,16 @@ def apply(
     deployment: Deployment,
     result: PlanResult,
     actor: Actor,
-    overrides: Sequence[str],
+    terms: Terms,
     progress: Progress,
     runner: Runner,
+    stopped: Callable[[RunResult], None] | None = None,
 ) -> RunResult:
-    """Do what a plan says, once, through its job's runner."""
-    check_plan(deployment, result.plan, overrides)
-    lifted = lifted_at_start(deployment, result.plan, overrides)
+    """Do what a plan says, once, through its job's runner. `stopped` is told what was done if something ends it early."""
+    check_plan(deployment, result.plan, terms.lifted)
+    terms = terms_at_start(deployment, result.plan, terms)
+    result = replace(result, plan=result.plan.leaving(terms.left_out))
     # Before the plan is claimed: one whose files were edited is not used up by that.
-    begin = runner.prepare(deployment, result, lifted)
-    with naming_state_disk(deployment), claimed(deployment, result, actor, lifted, progress) as claim:
-        return run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim))
+    begin = runner.prepare(deployment, result, terms.lifted)
+    with naming_state_disk(deployment), claimed(deployment, result, actor, terms, progress) as claim:
+        return run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim), stopped=stopped)

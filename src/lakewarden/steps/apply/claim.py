@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.marks import write_mark
@@ -30,6 +31,36 @@ from lakewarden.steps.observe.state_age import check_not_restored
 from lakewarden.steps.observe.state_disk import check_state_disk
 
 STARTED = "started"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a run is begun. Whoever goes on with it keeps them: other tables would shift its batches.
+
+    `lifted` are brakes; `left_out` are tables of the plan that the run leaves as they are. `unattended`: `run` began it,
+    as the policies say, and not a person who chose its plan; `night` is the night that it belongs to.
+    """
+
+    lifted: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    unattended: bool = False
+    night: str | None = None
+
+    def as_step(self) -> dict[str, Any]:
+        """As the run's record has them."""
+        found: dict[str, Any] = {"overrides": sorted(self.lifted)}
+        if self.unattended:
+            found |= {"unattended": True, "left_out": sorted(self.left_out), "night": self.night}
+        return found
+
+    @staticmethod
+    def of_step(detail: Mapping[str, Any]) -> Terms:
+        return Terms(
+            tuple(detail["overrides"]),
+            tuple(detail.get("left_out", ())),
+            bool(detail.get("unattended")),
+            detail.get("night"),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,21 +117,28 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
         raise NothingAppliedError(f"plan {plan.plan_id} has no table that may be changed; nothing was done")
 
 
-def lifted_at_start(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> tuple[str, ...]:
-    """The brakes that the plan's run was started without: other tables would shift its batches when it goes on."""
+def terms_of(deployment: Deployment, run_id: str) -> Terms | None:
+    """The terms on which a run was begun; None if it was not."""
+    found = (step.detail for step in deployment.ledger.runs.steps(run_id) if step.name == STARTED)
+    return next(map(Terms.of_step, found), None)
+
+
+def terms_at_start(deployment: Deployment, plan: Plan, wanted: Terms) -> Terms:
+    """The terms on which the plan's run was begun, or is to be."""
     run = deployment.ledger.runs.open_for_plan(plan.plan_id)
-    steps = [step for step in deployment.ledger.runs.steps(run.run_id) if step.name == STARTED] if run else []
-    if not steps:
-        return tuple(overrides)
-    first = tuple(steps[0].detail["overrides"])
-    if run and not set(overrides) <= set(first):
-        raise UsageError(f"run {run.run_id} was started with the brakes {list(first)} lifted, and goes on with those")
+    first = terms_of(deployment, run.run_id) if run else None
+    if run is None or first is None:
+        return wanted
+    if not set(wanted.lifted) <= set(first.lifted):
+        raise UsageError(
+            f"run {run.run_id} was started with the brakes {list(first.lifted)} lifted, and goes on with those"
+        )
     return first
 
 
 @contextmanager
 def claimed(
-    deployment: Deployment, result: PlanResult, actor: Actor, lifted: tuple[str, ...], progress: Progress
+    deployment: Deployment, result: PlanResult, actor: Actor, terms: Terms, progress: Progress
 ) -> Iterator[Claim]:
     """The plan's one run, begun or gone on with, under its lease. Raises PlanUsedError if a run used the plan up."""
     plan, ledger = result.plan, deployment.ledger
@@ -113,5 +151,7 @@ def claimed(
         elif run.finished_at is not None:
             raise PlanOutdatedError(f"plan {plan.plan_id} was finished meanwhile by run {run_id}; nothing was done")
         ledger.runs.mark(run_id, RUNNING)
-        ledger.runs.step(run_id, STARTED, {"by": actor.operator, "overrides": sorted(lifted)})
-        yield Claim(deployment, result, run_id, lease, lifted, progress, resumed=run is not None and run.marks > 0)
+        ledger.runs.step(run_id, STARTED, {"by": actor.operator, **terms.as_step()})
+        yield Claim(
+            deployment, result, run_id, lease, terms.lifted, progress, resumed=run is not None and run.marks > 0
+        )

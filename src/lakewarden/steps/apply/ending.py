@@ -63,11 +63,18 @@ class Work(Protocol):
 
 
 def run_to_its_end(
-    deployment: Deployment, run_id: str, lease: Lease, begin: Callable[[], Work], *, resumable: bool = True
+    deployment: Deployment,
+    run_id: str,
+    lease: Lease,
+    begin: Callable[[], Work],
+    *,
+    resumable: bool = True,
+    stopped: Callable[[RunResult], None] | None = None,
 ) -> RunResult:
     """Do the work of a run and end the run: closed with a result, or left open as stopped. Raises what ended it early.
 
-    A run without a plan cannot be gone on with by anybody, so it is closed by a stop too: not `resumable`.
+    A run without a plan cannot be gone on with by anybody, so it is closed by a stop too: not `resumable`. Before
+    anything is raised, `stopped` is told what the record says by then.
     """
     work: Work | None = None
     try:
@@ -89,6 +96,9 @@ def run_to_its_end(
         _stop(deployment, run_id, lease, error)
         if work is not None and isinstance(error, LakewardenError):
             error.after(_done(work))
+        if work is not None and stopped is not None:
+            with suppress(LakewardenError):  # a record that cannot be read must not hide what ended the run
+                stopped(work.result())
         raise
 
 

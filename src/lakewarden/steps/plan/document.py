@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, Refusal, StateMisplacedError
@@ -24,27 +24,42 @@ from lakewarden.steps.observe.fleet import Fleet, load_fleet, selection
 from lakewarden.steps.observe.memory import Reached, remember, unknowns
 
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
-P = TypeVar("P")
+
+
+class Policy(Protocol):
+    """What every job's policy says of a table."""
+
+    @property
+    def enabled(self) -> bool: ...
+
+
+P = TypeVar("P", bound=Policy)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for: which tables may be changed, where the plan goes, who asked."""
+    """What the user asked for: which tables may be changed, where the plan goes, who asked.
+
+    `enabled_only`: of the selected tables only those for which the job is enabled, as a night wants it.
+    """
 
     actor: Actor
     directory: str
     select: Sequence[str] = ()
     exclude: Sequence[str] = ()
     unsafe_short_grace: Sequence[str] = ()
+    enabled_only: bool = False
 
 
-def chosen_of(fleet: Fleet, request: Request) -> frozenset[str]:
+def chosen_of(fleet: Fleet, request: Request, policies: Mapping[str, Policy]) -> frozenset[str]:
     """The tables that may be changed. Raises NotFoundError if the selection leaves none."""
     chosen = frozenset(filter(selection(request.select, request.exclude), (s.identifier for s in fleet.states)))
     if not chosen and (request.select or request.exclude):
         raise NotFoundError(
             f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
         )
+    if request.enabled_only:
+        return frozenset(name for name in chosen if policies[name].enabled)
     return chosen
 
 
@@ -109,7 +124,7 @@ def to_change(
     """What a job that commits to tables begins with: the fleet, each table's policy, and the tables that may be changed."""
     policies, fleet = policies_of(deployment, load_fleet(deployment, now), request, job, policy)
     fleet = committable(deployment, fleet)
-    return fleet, policies, chosen_of(fleet, request)
+    return fleet, policies, chosen_of(fleet, request, policies)
 
 
 def without_strangers(deployment: Deployment, fleet: Fleet) -> Fleet:
