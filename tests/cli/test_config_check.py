@@ -263,7 +263,7 @@ def test_credentials_of_a_store(
     sections["state"] = {"location": f"s3://{bucket}/state", "database": f"sqlite:///{tmp_path}/state.db"}
     sections["storage"] = {f"s3://{bucket}": seaweed.options() | wrong}
     code, found = check(sections)
-    assert statuses(found)[part] == status
+    assert found[f"store s3://{bucket}" if part == "store" else part]["status"] == status
     assert found["catalog lake"]["status"] == "ok"
     assert code == (0 if status == "ok" else 1)
     assert seaweed.secret_key not in json.dumps(found)

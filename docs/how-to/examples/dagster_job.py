@@ -1,6 +1,7 @@
-"""A night of Lakewarden as a Dagster job: one command, run as a process, its JSON in the run's metadata."""
+"""A night of Lakewarden as a Dagster job: one command, run as a process, its JSON in the run's metadata.
 
-from __future__ import annotations
+Dagster reads the type of `context`, so `from __future__ import annotations` must not be here.
+"""
 
 import json
 import subprocess
