@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -13,6 +12,7 @@ from lakewarden.model.actor import Actor, os_user
 from lakewarden.model.arguments import checks_arguments
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import NotFoundError, StateError, UsageError
+from lakewarden.model.known_table import KnownTable
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lakewarden.reports.check import Answer, Question, Waiting
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
+    from lakewarden.steps.observe.given_up import GivenUp
     from lakewarden.storage.stores import Stores
 
 # How long `check` waits for a catalog, a store, the state and Java each. Spark has its own time.
@@ -257,22 +258,47 @@ class Warden:
 
         return restore_cold(self._deployment.waiting(wait), snapshot, table, actor or self.actor(), progress or _quiet)
 
-    def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> None:
-        """Let the files of a table that no catalog knows any more count as nobody's. Recorded."""
+    def would_abandon(self, uuid: str) -> GivenUp:
+        """What abandoning a table would leave unprotected. Raises as `abandon` does, and changes nothing."""
+        from lakewarden.steps.observe.given_up import what_is_given_up
+
+        return what_is_given_up(self._deployment, uuid)
+
+    def abandon(self, uuid: str, reason: str, actor: Actor | None = None) -> GivenUp:
+        """Let the files of a table that no catalog lists any more count as nobody's. Recorded.
+
+        Raises TableListedError for a table that a catalog lists, NotFoundError for one of which nothing is there.
+        """
+        given_up = self.would_abandon(uuid)
         self._parts.ledger.switches.abandon(uuid, actor or self.actor(), reason)
+        return given_up
+
+    def take_back(self, uuid: str, reason: str = "", actor: Actor | None = None) -> None:
+        """Protect an abandoned table again, from the next plan on. Recorded."""
+        switches = self._parts.ledger.switches
+        if uuid not in switches.abandoned():
+            raise NotFoundError(f"no table {uuid} is abandoned; nothing was changed")
+        switches.take_back(uuid, actor or self.actor(), reason)
+
+    def would_forget(self, identifier: str) -> list[str]:
+        """The directories that are left alone for the sake of a table. Raises as `forget` does, and changes nothing."""
+        return sorted({place for row in self._remembered(identifier) for place in row.places})
 
     def forget(self, identifier: str, reason: str, actor: Actor | None = None) -> list[str]:
         """Forget what was seen of a table that was dropped, emptied or set back on purpose. Recorded.
 
         Answers with the directories that were protected for its sake. What its metadata names today stays protected.
         """
-        ledger = self._parts.ledger
-        known = [row for row in ledger.known_tables.memory().rows if row.identifier == identifier]
-        if not known:
-            raise NotFoundError(f"no table {identifier} is remembered; nothing was changed")
+        ledger, known = self._parts.ledger, self._remembered(identifier)
         ledger.switches.forget(identifier, actor or self.actor(), reason)
         ledger.known_tables.record((), gone=known)
         return sorted({place for row in known for place in row.places})
+
+    def _remembered(self, identifier: str) -> list[KnownTable]:
+        known = [row for row in self._parts.ledger.known_tables.memory().rows if row.identifier == identifier]
+        if not known:
+            raise NotFoundError(f"no table {identifier} is remembered; nothing was changed")
+        return known
 
     def tables(self) -> list[dict[str, Any]]:
         from lakewarden.reports.tables import tables
@@ -329,31 +355,15 @@ class Warden:
 
     def audit_verify(self, run_id: str | None = None) -> dict[str, Any]:
         """Recompute the journal's chains, and compare their heads with the ones kept beside them."""
-        from lakewarden.ledger.heads import verify_heads
+        from lakewarden.reports.audit import verify
 
-        ledger = self._deployment.ledger
-        runs = [ledger.runs.get(run_id)] if run_id else ledger.runs.list(limit=10_000)
-        if run_id and runs == [None]:
-            raise NotFoundError(f"there is no run {run_id}")
-        known = [run for run in runs if run is not None]
-        problems = [f"run {run.run_id}: {text}" for run in known for text in ledger.journal.verify(run.run_id)]
-        heads = {run.run_id: ledger.journal.head(run.run_id) for run in known if run.finished_at is not None}
-        problems += verify_heads(self._deployment.stores, self._deployment.state, heads)
-        return {"ok": not problems, "runs": len(known), "problems": problems}
+        return verify(self._deployment, run_id)
 
     def audit_who(self, uri: str) -> list[dict[str, Any]]:
         """Every deletion of this file that the journal knows."""
-        return [
-            {
-                "run_id": found.run_id,
-                "batch": found.batch_no,
-                "outcome": found.outcome,
-                "at": found.at.isoformat() if found.at else None,
-                "plan_id": found.plan_id,
-                "actor": asdict(found.actor),
-            }
-            for found in self._parts.ledger.journal.find(uri)
-        ]
+        from lakewarden.reports.audit import who
+
+        return who(self._parts.ledger, uri)
 
     def heartbeat(
         self,

@@ -17,6 +17,7 @@ from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 from lakewarden.model.standing import Standing, unused
 from lakewarden.model.table import Ref
 from lakewarden.reports.runs import run_facts
+from lakewarden.steps.observe.given_up import GivenUp
 
 NOW = datetime(2026, 11, 15, 6, 0, 4, tzinfo=UTC)
 REFUSAL = Refusal("LW-TABLE-002", "manifest m1.avro is cut", "Restore m1.avro from a backup.")
@@ -133,8 +134,20 @@ class FakeWarden:
         self._called("restore_cold", snapshot=snapshot, table=table, actor=actor, progress=progress, wait=wait)
         return self.result
 
-    def abandon(self, uuid: str, reason: str, actor: Actor) -> None:
+    def would_abandon(self, uuid: str) -> GivenUp:
+        return GivenUp(
+            uuid, ("prod.a.gone",), {"s3://b/t/": 2}, "s3://b/t/metadata/1.metadata.json", ("s3://b/u/",), ()
+        )
+
+    def abandon(self, uuid: str, reason: str, actor: Actor) -> GivenUp:
         self._called("abandon", uuid=uuid, reason=reason, actor=actor)
+        return self.would_abandon(uuid)
+
+    def take_back(self, uuid: str, reason: str, actor: Actor) -> None:
+        self._called("take_back", uuid=uuid, reason=reason, actor=actor)
+
+    def would_forget(self, identifier: str) -> list[str]:
+        return ["s3://lake/orders/"]
 
     def forget(self, identifier: str, reason: str, actor: Actor) -> list[str]:
         self._called("forget", identifier=identifier, reason=reason, actor=actor)

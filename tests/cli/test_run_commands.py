@@ -182,19 +182,6 @@ def test_how_long_a_lease_is_waited_for(lakewarden: Any, warden: Any, given: tup
     assert lakewarden("apply", "plan", "--yes", "--wait", "-1").code == 64
 
 
-def test_restore_and_abandon_record_who_and_why(lakewarden: Any, warden: Any) -> None:
+def test_restore_records_who(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("restore", "run-1", "--operator", "ada").code == 0
-    assert lakewarden("abandon", "u1", "--reason", "dropped", "--operator", "ada", "--output", "json").json == {
-        "abandoned": "u1",
-        "reason": "dropped",
-    }
     assert warden.calls[0][1]["actor"].operator == "ada"
-    assert warden.calls[1][1]["reason"] == "dropped"
-    assert lakewarden("forget", "prod.orders", "--reason", "dropped", "--output", "json").json == {
-        "forgotten": "prod.orders",
-        "places": ["s3://lake/orders/"],
-        "reason": "dropped",
-    }
-    assert lakewarden("forget").code == 64
-    assert lakewarden("abandon", "u1").code == 0
-    assert lakewarden("abandon").code == 64

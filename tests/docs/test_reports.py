@@ -64,11 +64,15 @@ def test_tables_and_policy(config: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert policy["jobs"]["orphan-cleanup"] == policy["policy"]
 
 
-def test_freeze_abandon_leases_and_audit(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_freeze_abandon_leases_and_audit(lake: Lake, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frozen = asked(capsys, config, "freeze", "--reason", "docs")
     assert list(frozen) == shape_in("freeze", '"frozen"')
     assert list(asked(capsys, config, "unfreeze")) == shape_in("unfreeze", '"frozen"')
-    assert list(asked(capsys, config, "abandon", "some-uuid", "--reason", "docs")) == shape_in("abandon", '"abandoned"')
+    [metadata, *_] = (lake.base / "warehouse").rglob("*.metadata.json")
+    (metadata.parent / "x.metadata.json").write_text('{"table-uuid": "some-uuid", "last-updated-ms": 1}')
+    abandoned = asked(capsys, config, "abandon", "some-uuid", "--reason", "docs", "--yes")
+    assert list(abandoned) == shape_in("abandon", '"abandoned"')
+    assert list(asked(capsys, config, "abandon", "some-uuid", "--undo")) == shape_in("abandon", '"taken_back"')
     assert list(asked(capsys, config, "leases")) == ["leases"]
     assert list(asked(capsys, config, "runs")) == ["runs"]
     assert list(asked(capsys, config, "audit", "who", "file:///nowhere")) == ["uri", "entries"]

@@ -12,7 +12,14 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from lakewarden import __version__, logs
-from lakewarden.cli import config_commands, control_commands, lake_commands, plan_commands, run_commands
+from lakewarden.cli import (
+    config_commands,
+    control_commands,
+    lake_commands,
+    plan_commands,
+    protection_commands,
+    run_commands,
+)
 from lakewarden.cli.option_sets import Commands
 from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import show_error
@@ -33,8 +40,8 @@ for command in (
     run_commands.run,
     run_commands.runs,
     run_commands.restore,
-    run_commands.abandon,
-    run_commands.forget,
+    protection_commands.abandon,
+    protection_commands.forget,
     lake_commands.tables,
     lake_commands.policy,
     lake_commands.doctor,

@@ -1,4 +1,4 @@
-"""`apply`, `run`, `runs`, `restore`, `abandon`: what changes the lake or the record, and what was changed."""
+"""`apply`, `run`, `runs`, `restore`: what changes the lake or the record, and what was changed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from lakewarden.night.names import ALL, named_jobs
 
 if TYPE_CHECKING:
     from lakewarden.warden import Warden
-
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")]
 
 
 def apply(
@@ -147,45 +145,6 @@ def restore(
     with stopping_between_batches() as point, reporting(shared, point) as progress:
         result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress, wait=wait)
     return _tell(result, shared)
-
-
-def abandon(
-    shared: Shared,
-    record: Record,
-    table_uuid: Annotated[str, typer.Argument(metavar="TABLE_UUID", help="A table that no catalog knows any more.")],
-    reason: Reason = "",
-) -> int:
-    """Declare that a table is gone for good, so that its metadata no longer holds its root back."""
-    warden = worker.open_worker(shared)
-    warden.abandon(table_uuid, reason, record.actor(warden))
-    if shared.as_json:
-        Screen().document({"abandoned": table_uuid, "reason": reason})
-    else:
-        Screen().line(
-            f"Table {table_uuid} is abandoned. Nothing has been deleted; the next plan no longer protects it."
-        )
-    return Exit.DONE
-
-
-def forget(
-    shared: Shared,
-    record: Record,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table that was dropped, emptied or set back.")],
-    reason: Reason = "",
-) -> int:
-    """Declare that less can be seen of a table on purpose, so that what it once touched is no longer held back."""
-    warden = worker.open_worker(shared)
-    places = warden.forget(table, reason, record.actor(warden))
-    if shared.as_json:
-        Screen().document({"forgotten": table, "places": places, "reason": reason})
-    else:
-        Screen().line(
-            f"What was seen of {table} is forgotten. Nothing has been deleted; the next plan protects only what the table "
-            "needs by then. It was held to have files under:"
-        )
-        for place in places:
-            Screen().line(f"  {place}")
-    return Exit.DONE
 
 
 def _tell(result: RunResult, shared: Shared) -> int:

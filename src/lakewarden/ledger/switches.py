@@ -13,7 +13,7 @@ from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.schema import deployment, switches
 from lakewarden.model.actor import Actor
 
-FREEZE, UNFREEZE, ABANDON, FORGET = "freeze", "unfreeze", "abandon", "forget"
+FREEZE, UNFREEZE, ABANDON, TAKE_BACK, FORGET = "freeze", "unfreeze", "abandon", "take-back", "forget"
 
 
 class Freeze(NamedTuple):
@@ -50,13 +50,21 @@ class Switches:
         """Declare that a table uuid that no catalog knows has no owner any more."""
         self._record(ABANDON, actor, reason, uuid)
 
+    def take_back(self, uuid: str, actor: Actor, reason: str) -> None:
+        """Declare that an abandoned table has an owner after all."""
+        self._record(TAKE_BACK, actor, reason, uuid)
+
     def abandoned(self) -> dict[str, datetime]:
-        """The table uuids that were declared ownerless, each with the last time that it was."""
-        query = (
-            select(switches.c.subject, switches.c.at).where(switches.c.act == ABANDON).order_by(switches.c.switch_id)
-        )
+        """The table uuids that were declared ownerless and not taken back since, each with the last time that it was."""
+        query = select(switches.c.act, switches.c.subject, switches.c.at).order_by(switches.c.switch_id)
+        found: dict[str, datetime] = {}
         with self._connections.read() as connection:
-            return {str(row.subject): row.at for row in connection.execute(query)}
+            for row in connection.execute(query.where(switches.c.act.in_([ABANDON, TAKE_BACK]))):
+                if row.act == ABANDON:
+                    found[str(row.subject)] = row.at
+                else:
+                    found.pop(str(row.subject), None)
+        return found
 
     def forget(self, identifier: str, actor: Actor, reason: str) -> None:
         """Put on record that a table's past no longer counts: it was dropped, emptied or set back on purpose."""

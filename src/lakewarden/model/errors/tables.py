@@ -32,6 +32,14 @@ class UnbelievableListingError(CatalogUnavailableError):
     hint = "Nothing was changed. Look at the server, or at what stands between it and here, then run the command again."
 
 
+class TableListedError(LakewardenError):
+    """A table that a catalog lists cannot be given up."""
+
+    code = "LW-CATALOG-005"
+    exit_code = Exit.REFUSED
+    hint = "Drop the table from its catalog first, if it is to go; a table that a catalog lists is never abandoned."
+
+
 class UnreadableMetadataError(LakewardenError):
     code = "LW-TABLE-001"
     exit_code = Exit.REFUSED
