@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 
 # Imports make hundreds of thousands of objects that live for ever; looking through them for garbage again and again
 # is a sixth of the start of a short command.
@@ -12,9 +14,15 @@ COLLECT_AFTER = 100_000
 def run() -> int:
     """One command, from the words on the command line to its exit code."""
     gc.set_threshold(COLLECT_AFTER)
+    # Before the command begins and after it has ended there is nothing to tell: a signal ends the process, quietly.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os._exit(128 + number))
+    from lakewarden.cli.streams import leave, use_lasting_streams
+
+    use_lasting_streams()
     from lakewarden.cli.main import main
 
-    return main()
+    return leave(main())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO, cast
 
 from lakewarden.model.redaction import redact
 
@@ -26,11 +26,32 @@ class _Output:
 _output = _Output()
 
 
+class _Stderr:
+    """Whatever stderr is when a line is written: progress on a terminal takes it over for a while."""
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
 def configure(*, verbose: bool = False, as_json: bool = False, env: Mapping[str, str] | None = None) -> None:
     """Choose level and form: warnings and errors, or all with verbose; for people, or JSON where asked for."""
     _output.level = logging.DEBUG if verbose else logging.WARNING
     _output.json = as_json or (os.environ if env is None else env).get("LAKEWARDEN_LOG") == "json"
     _output.writer = None
+
+
+def hush_libraries(*, verbose: bool) -> None:
+    """Keep what libraries log or warn of from the terminal of a command; with verbose, show it as a part of our log."""
+    logging.captureWarnings(True)
+    logging.getLogger().handlers[:] = [_Libraries(logging.WARNING) if verbose else logging.NullHandler()]
+
+
+class _Libraries(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        logger(record.name).debug(record.getMessage(), level_there=record.levelname.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +102,7 @@ def _structlog() -> Any:
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and "NO_COLOR" not in os.environ)
     )
     return structlog.wrap_logger(
-        structlog.PrintLogger(sys.stderr),
+        structlog.PrintLogger(cast(TextIO, _Stderr())),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -240,10 +240,12 @@ class Warden:
 
         return as_shown(run, self._deployment.leases, self._deployment.clock.now())
 
-    def restore(self, run_id: str, actor: Actor | None = None, wait: float | None = None) -> RunResult:
+    def restore(
+        self, run_id: str, actor: Actor | None = None, wait: float | None = None, progress: Progress | None = None
+    ) -> RunResult:
         from lakewarden.steps.apply.restore import restore_run
 
-        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor())
+        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor(), progress or _quiet)
 
     def restore_cold(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError, StateError
+from lakewarden.model.ports import Progress
 from lakewarden.model.uri import FileUri, is_address, use_one_name
 from lakewarden.settings import Settings, load_settings
 from lakewarden.settings.schema import SAME_AS
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lakewarden.reports.check import Question
     from lakewarden.steps.deployment import Deployment
     from lakewarden.storage.stores import Stores
+
+STARTING = "start Spark"
 
 # PyIceberg's names for what obstore calls otherwise. A catalog's properties serve its own tables unless [storage] says
 # how a store is reached.
@@ -50,6 +53,7 @@ class Wiring:
         self._settings = settings
         self.clock = clock
         self._verbose = verbose
+        self._spark_started = False
         try:
             use_one_name(settings.second_names)
         except ValueError as error:
@@ -156,13 +160,17 @@ class Wiring:
         if found := store_options(vended):
             self.stores.add(location, found, catalog)
 
-    def _warm_spark(self, packages: Sequence[str] = ()) -> Future[SparkSession]:
+    def _warm_spark(self, packages: Sequence[str] = (), progress: Progress | None = None) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read.
 
         `packages` are jars, by Maven coordinates, that are fetched unless the configuration names jars itself.
+        `progress` is told, by the thread that starts it, of the first start.
         """
+        tell = progress if progress is not None and not self._spark_started else lambda *_: None
+        self._spark_started = True
 
         def start() -> SparkSession:
+            tell(STARTING, 0, 1)
             from lakewarden.formats.registry import format_module
             from lakewarden.pipeline.spark.session import spark_session
 
@@ -170,7 +178,10 @@ class Wiring:
             if packages and not {"spark.jars", "spark.jars.packages"} & conf.keys():
                 conf = {**conf, "spark.jars.packages": ",".join(packages)}
             formats = {format_module(section.format).__name__ for section in self._settings.catalogs.values()}
-            return spark_session(self._settings.spark.master, conf, f"lakewarden {self._settings.worker.id}", formats)
+            name = f"lakewarden {self._settings.worker.id}"
+            session = spark_session(self._settings.spark.master, conf, name, formats)
+            tell(STARTING, 1, 1)
+            return session
 
         with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
         future = with_thread.submit(start)

@@ -124,8 +124,8 @@ class FakeWarden:
         actor, result = Actor("ada", "host-1"), self.result.as_json()
         return Run("run-1", self.result.job, "plan-1", str(self.result.status), actor, NOW, NOW, result)
 
-    def restore(self, run_id: str, actor: Actor, wait: float | None = None) -> RunResult:
-        self._called("restore", run_id=run_id, actor=actor, wait=wait)
+    def restore(self, run_id: str, actor: Actor, wait: float | None = None, progress: Any = None) -> RunResult:
+        self._called("restore", run_id=run_id, actor=actor, wait=wait, progress=progress)
         return self.result
 
     def restore_cold(

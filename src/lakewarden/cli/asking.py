@@ -24,6 +24,7 @@ def ask(show: Callable[[Screen], None], question: str, hint: str | None = None) 
     try:
         answer = typer.confirm(question, default=False, err=True)
     except Abort:
+        sys.stderr.write("\n")  # The question's own line has no end yet.
         raise NeedsApprovalError("the question was not answered; nothing was changed", hint=hint) from None
     if not answer:
         raise NeedsApprovalError("the answer was no; nothing was changed", hint=hint)

@@ -9,6 +9,7 @@ import typer
 from lakewarden.cli import worker
 from lakewarden.cli.options import Record, Shared
 from lakewarden.cli.screen import Screen
+from lakewarden.cli.signals import finishing_first
 from lakewarden.model.errors import Exit, UsageError
 
 
@@ -24,7 +25,8 @@ def leases(
     warden = worker.open_worker(shared)
     screen = Screen()
     if release is not None and reason:
-        warden.release_lease(release, reason, record.actor(warden))
+        with finishing_first():
+            warden.release_lease(release, reason, record.actor(warden))
         _say(screen, shared, {"released": release, "reason": reason}, f"Lease {release} is released.")
         return Exit.DONE
     held = [dict(lease) for lease in warden.leases()]
@@ -45,7 +47,8 @@ def freeze(
 ) -> int:
     """Stop every worker of this deployment before its next batch."""
     warden = worker.open_worker(shared)
-    warden.freeze(record.actor(warden), reason)
+    with finishing_first():
+        warden.freeze(record.actor(warden), reason)
     _say(
         Screen(),
         shared,
@@ -55,13 +58,11 @@ def freeze(
     return Exit.DONE
 
 
-def unfreeze(
-    shared: Shared,
-    record: Record,
-) -> int:
+def unfreeze(shared: Shared, record: Record) -> int:
     """Let the workers go on."""
     warden = worker.open_worker(shared)
-    warden.unfreeze(record.actor(warden))
+    with finishing_first():
+        warden.unfreeze(record.actor(warden))
     _say(Screen(), shared, {"frozen": False}, "Unfrozen: workers may go on.")
     return Exit.DONE
 

@@ -27,7 +27,7 @@ def tables(shared: Shared) -> int:
         return Exit.DONE
     columns = ("identifier", "format", "format_version", "snapshots", "refs", "status", "location")
     rows = [[table.get(column) for column in columns] for table in found]
-    screen.grid([column.replace("_", " ") for column in columns], rows, frozenset({2, 3, 4}))
+    screen.grid([column.replace("_", " ") for column in columns], rows, frozenset({2, 3, 4}), drop=(6, 2, 4, 3, 1))
     for table in found:
         if refusal := table.get("refusal"):
             screen.line(f"REFUSED {table['identifier']}   {refusal['code']} {refusal['message']}", style="yellow")

@@ -69,17 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     verbose, as_json = "--verbose" in argv, _wants_json("--output", argv)
     logs.configure(verbose=verbose, as_json=_wants_json("--log-format", argv))
+    logs.hush_libraries(verbose=verbose)
     try:
         with stopping_at_once():
             return int(app(argv, prog_name="lakewarden", standalone_mode=False) or Exit.DONE)
     except LakewardenError as error:
         return _failed(error.code, error.message, error.hint, error.exit_code, as_json, verbose)
     except Stopped as stop:
+        _end_line()
         return _failed(stop.code, stop.message, stop.hint, stop.exit_code, as_json, False)
     except TyperException as error:
         usage = UsageError(error.format_message())
         return _failed(usage.code, usage.message, usage.hint, usage.exit_code, as_json, False)
     except Abort:
+        _end_line()
         ended = NeedsApprovalError("the question was not answered; nothing was deleted")
         return _failed(ended.code, ended.message, ended.hint, ended.exit_code, as_json, False)
     except Exception as error:
@@ -92,6 +95,12 @@ def _failed(code: str, message: str, hint: str, exit_code: Exit, as_json: bool, 
         sys.stderr.write(redact(traceback.format_exc()))
     show_error(code, message, hint, as_json)
     return exit_code
+
+
+def _end_line() -> None:
+    """Leave the line on which a terminal shows ^C, or a question without an answer."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
 
 
 def _wants_json(option: str, argv: Sequence[str]) -> bool:

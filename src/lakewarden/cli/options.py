@@ -13,6 +13,7 @@ are then its options, before its name or after it, with `-h`, in the help and in
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +56,11 @@ class Shared:
     @property
     def as_json(self) -> bool:
         return self.output is Form.JSON
+
+    @property
+    def json_log(self) -> bool:
+        """Whether programs read stderr."""
+        return self.log_format is Form.JSON or (self.log_format is None and os.environ.get("LAKEWARDEN_LOG") == "json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,20 +37,21 @@ def plan(
 ) -> int:
     """Look at the lake and write down what JOB would change. Changes nothing."""
     named = named_jobs([job])
-    warden = worker.open_worker(shared)
-    asked: dict[str, Any] = {
-        "select": tuple(select or ()),
-        "exclude": tuple(exclude or ()),
-        "out": out,
-        "actor": record.actor(warden),
-        "unsafe_short_grace": tuple(unsafe_short_grace or ()),
-    }
     with reporting(shared) as progress:
+        warden = worker.open_worker(shared)
+        asked: dict[str, Any] = {
+            "select": tuple(select or ()),
+            "exclude": tuple(exclude or ()),
+            "out": out,
+            "actor": record.actor(warden),
+            "unsafe_short_grace": tuple(unsafe_short_grace or ()),
+            "progress": progress,
+        }
         if named is None:
             plans: list[PlanResult] = []
-            night = warden.plan_night([job], progress=progress, planned=plans.append, **asked)
+            night = warden.plan_night([job], planned=plans.append, **asked)
         else:
-            result = warden.plan(named[0].name, progress=progress, **asked)
+            result = warden.plan(named[0].name, **asked)
     if named is None:
         Screen().document(night.as_json()) if shared.as_json else show_planned_night(
             Screen(), night, plans, shared.config

@@ -232,7 +232,7 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if changing:
         rows = [_row(table, orphans[table.identifier]) for table in changing[:SHOWN_TABLES]]
         label = _words(plan).label.lower()
-        screen.grid(("table", "listed", "live", "kept", label, "size"), rows, frozenset(range(1, 6)))
+        screen.grid(("table", "listed", "live", "kept", label, "size"), rows, frozenset(range(1, 6)), drop=(1, 2, 3))
     if len(changing) > SHOWN_TABLES:
         screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables with files to delete")
     if quiet := len(planned) - len(changing):

@@ -1,66 +1,129 @@
-"""How far a command is: a bar on a terminal, a line now and then elsewhere. Each call is also a place to stop."""
+"""How far a command is: its steps with their times, the one under way with its count. Each call is also a place to stop."""
 
 from __future__ import annotations
 
+import os
 import sys
-import time
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from lakewarden.cli.options import Shared
 from lakewarden.cli.signals import SafePoint
+from lakewarden.cli.step import Step, duration, line_of
 from lakewarden.model.ports import Progress
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
+class Display(Protocol):
+    """Where steps are shown: a terminal, or lines elsewhere."""
+
+    def show(self, under_way: list[Step]) -> None:
+        """Called when a step begins, ends or gets on."""
+
+    def ended(self, step: Step, well: bool) -> None: ...
+
+
+class Steps:
+    """The steps that are under way, at most one of each thread: a thread's next step ends the one before it."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._under_way: dict[int, Step] = {}
+        self._lock = threading.Lock()
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        thread = threading.get_ident()
+        with self._lock:
+            step, over = self._under_way.get(thread), None
+            if step is None or step.name != stage:
+                over, step = step, Step(stage, total)
+            step.done, step.total = done, total
+            self._under_way[thread] = step
+            if 0 < total <= done and thread != threading.main_thread().ident:
+                # Work beside the command's own, such as the start of Spark, says when it is over.
+                over = self._under_way.pop(thread)
+            self._display.show([*self._under_way.values()])
+            if over is not None:
+                self._display.ended(over, well=True)
+
+    def close(self, well: bool) -> None:
+        """The command's own step is over. Of what else was going on nobody knows how it ended."""
+        with self._lock:
+            own = self._under_way.pop(threading.get_ident(), None)
+            self._under_way.clear()
+            self._display.show([])
+            if own is not None:
+                self._display.ended(own, well)
+
+
 @contextmanager
 def reporting(shared: Shared, safe_point: SafePoint | None = None, terminal: bool | None = None) -> Iterator[Progress]:
     """A callback (stage, done, total) for the work; with a safe point it raises Stopped after a signal."""
-    terminal = sys.stderr.isatty() if terminal is None else terminal
-    with _nothing() if shared.quiet else _bars() if terminal else _lines() as show:
+    if terminal is None:
+        terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if shared.quiet or (shared.json_log and not terminal):
+        yield lambda *_: safe_point.check() if safe_point else None
+        return
+    with _bars() if terminal else _lines() as display:
+        steps = Steps(display)
 
         def report(stage: str, done: int, total: int) -> None:
-            show(stage, done, total)
-            if safe_point is not None:
+            steps.report(stage, done, total)
+            if safe_point is not None and threading.current_thread() is threading.main_thread():
                 safe_point.check()
 
-        yield report
+        try:
+            report("start", 0, 0)
+            yield report
+        except BaseException:
+            steps.close(well=False)
+            raise
+        steps.close(well=True)
+
+
+def _bars() -> AbstractContextManager[Display]:
+    from lakewarden.cli.bars import Bars
+
+    return Bars()
 
 
 @contextmanager
-def _nothing() -> Iterator[Progress]:
-    yield lambda stage, done, total: None
+def _lines() -> Iterator[Display]:
+    lines = Lines()
+    over = threading.Event()
+
+    def now_and_then() -> None:
+        while not over.wait(SECONDS_BETWEEN_LINES):
+            lines.remind()
+
+    threading.Thread(target=now_and_then, name="progress", daemon=True).start()
+    try:
+        yield lines
+    finally:
+        over.set()
 
 
-@contextmanager
-def _bars() -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
+class Lines:
+    """A line for each step when it has ended, and for one that takes long a line now and then."""
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    tasks: dict[str, TaskID] = {}
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    def __init__(self) -> None:
+        self._under_way: list[Step] = []
 
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total or None)
-            bars.update(tasks[stage], completed=done, total=total or None)
+    def show(self, under_way: list[Step]) -> None:
+        self._under_way = under_way
 
-        yield show
+    def ended(self, step: Step, well: bool) -> None:
+        _write(line_of(step, well))
+
+    def remind(self) -> None:
+        for step in self._under_way:
+            if step.seconds >= SECONDS_BETWEEN_LINES / 2:
+                _write("  ".join(filter(None, (f"… {step.name}", step.count, duration(step.seconds), step.left))))
 
 
-@contextmanager
-def _lines() -> Iterator[Progress]:
-    said: dict[str, float] = {}
-
-    def show(stage: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        finished = total > 0 and done >= total
-        if stage not in said or finished or now - said[stage] >= SECONDS_BETWEEN_LINES:
-            said[stage] = now
-            sys.stderr.write(f"{stage} {done}/{total}\n" if total else f"{stage}\n")
-            sys.stderr.flush()
-
-    yield show
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

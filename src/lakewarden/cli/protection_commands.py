@@ -11,6 +11,7 @@ from lakewarden.cli import worker
 from lakewarden.cli.asking import ask, check_somebody_is_there
 from lakewarden.cli.options import Record, Shared
 from lakewarden.cli.screen import Screen, number
+from lakewarden.cli.signals import finishing_first
 from lakewarden.model.errors import Exit
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def abandon(
     if not yes:
         given_up = warden.would_abandon(table_uuid)
         ask(partial(show_given_up, given_up=given_up), f"Abandon table {table_uuid}?", AGAIN)
-    given_up = warden.abandon(table_uuid, reason, record.actor(warden))
+    with finishing_first():
+        given_up = warden.abandon(table_uuid, reason, record.actor(warden))
     screen = Screen()
     if shared.as_json:
         screen.document({"abandoned": table_uuid, "reason": reason, **given_up.as_json()})
@@ -53,7 +55,8 @@ def abandon(
 
 def _take_back(shared: Shared, record: Record, table_uuid: str, reason: str) -> int:
     warden = worker.open_worker(shared)
-    warden.take_back(table_uuid, reason, record.actor(warden))
+    with finishing_first():
+        warden.take_back(table_uuid, reason, record.actor(warden))
     if shared.as_json:
         Screen().document({"taken_back": table_uuid, "reason": reason})
     else:
@@ -91,7 +94,8 @@ def forget(
     if not yes:
         held = warden.would_forget(table)
         ask(partial(_show_held, table=table, places=held), f"Forget what was seen of {table}?", AGAIN)
-    places = warden.forget(table, reason, record.actor(warden))
+    with finishing_first():
+        places = warden.forget(table, reason, record.actor(warden))
     screen = Screen()
     if shared.as_json:
         screen.document({"forgotten": table, "places": places, "reason": reason})

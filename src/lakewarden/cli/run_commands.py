@@ -17,7 +17,7 @@ from lakewarden.cli.progress import reporting
 from lakewarden.cli.run_detail_text import show_detail
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
-from lakewarden.cli.signals import Stopped, stopping_between_batches
+from lakewarden.cli.signals import PLANS_ANEW, Stopped, stopping_between_batches
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Exit, PlanExpiredError, PlanUsedError, UsageError
 from lakewarden.model.night import NightResult
@@ -78,7 +78,7 @@ def run(
     asked = _Asked(tuple(select or ()), tuple(exclude or ()), record.actor(warden), wait)
     if named is None or len(named) > 1:
         return _night(warden, [ALL] if named is None else [spec.name for spec in named], asked, shared, strict)
-    with stopping_between_batches() as point, reporting(shared, point) as progress:
+    with stopping_between_batches(PLANS_ANEW) as point, reporting(shared, point) as progress:
         result = warden.run(named[0].name, progress=progress, **asked._asdict())
     code = _tell(result, shared)
     return Exit.REFUSED if strict and result.refused and code == Exit.DONE else code
@@ -95,7 +95,7 @@ def _night(warden: Warden, jobs: list[str], asked: _Asked, shared: Shared, stric
     """Several jobs and one closing table, also of a night that a signal ended."""
     so_far: list[NightResult] = []
     try:
-        with stopping_between_batches() as point, reporting(shared, point) as progress:
+        with stopping_between_batches(PLANS_ANEW) as point, reporting(shared, point) as progress:
             night = warden.night(jobs, progress=progress, told=so_far.append, **asked._asdict())
     except Stopped as stop:
         if not so_far:
@@ -140,10 +140,11 @@ def restore(
         raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE; nothing was restored")
     warden = worker.open_worker(shared)
     actor = record.actor(warden)
-    if run_id is not None:
-        return _tell(warden.restore(run_id, actor, wait), shared)
     with stopping_between_batches() as point, reporting(shared, point) as progress:
-        result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress, wait=wait)
+        if run_id is not None:
+            result = warden.restore(run_id, actor, wait=wait, progress=progress)
+        else:
+            result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress, wait=wait)
     return _tell(result, shared)
 
 

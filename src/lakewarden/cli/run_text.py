@@ -93,7 +93,7 @@ def show_runs(screen: Screen, runs: list[dict[str, Any]]) -> None:
         (run["run_id"], job_of(run), run["status"], _minute(run["started_at"]), run.get("operator"), run.get("summary"))
         for run in runs
     ]
-    screen.grid(("run id", "job", "status", "started at", "operator", "what it did"), rows)
+    screen.grid(("run id", "job", "status", "started at", "operator", "what it did"), rows, drop=(4, 3))
 
 
 def job_of(run: Mapping[str, Any]) -> str:

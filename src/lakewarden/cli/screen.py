@@ -1,14 +1,16 @@
-"""Where words and data go: stdout or stderr, rich on a terminal and plain lines elsewhere."""
+"""Where words and data go: stdout or stderr, with colour and a width on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TextIO
 
 import humanize
 
+from lakewarden.cli.widths import columns_of, padded, width_of, wrapped
 from lakewarden.model.redaction import redact
 
 
@@ -26,42 +28,67 @@ def number(count: int) -> str:
 
 
 class Screen:
-    """One output stream. Colour only on a terminal and without NO_COLOR."""
+    """One output stream. On a terminal it has colour, unless NO_COLOR, and a width; elsewhere lines are as long as they are.
 
-    def __init__(self, stream: TextIO | None = None, terminal: bool | None = None) -> None:
+    What somebody may want to copy (an address, an id, a command) is never cut, and never split over two lines.
+    """
+
+    def __init__(self, stream: TextIO | None = None, terminal: bool | None = None, width: int | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
         self.terminal = self._stream.isatty() if terminal is None else terminal
+        self._width = (width or columns_of(self._stream)) if self.terminal else None
 
     def line(self, text: str = "", style: str | None = None) -> None:
         text = printable(text).rstrip()
+        for part in wrapped(text, self._width) if self._width else (text,):
+            self._write(part, style)
+
+    def grid(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        right: frozenset[int] = frozenset(),
+        drop: Sequence[int] = (),
+    ) -> None:
+        """Rows under headings; the columns named in `right` are numbers.
+
+        On a terminal that is too narrow the columns named in `drop` are left out, the first one first. Where that is
+        not enough each row becomes a paragraph.
+        """
+        cells = [[printable(one_line(cell)) if _said(cell) else "" for cell in row] for row in rows]
+        widths = [max(map(width_of, column)) for column in zip(columns, *cells, strict=True)]
+        shown = [*range(len(columns))]
+        for column in drop:
+            if self._fits([widths[i] for i in shown]):
+                break
+            shown.remove(column)
+        if not self._fits([widths[i] for i in shown]):
+            self._paragraphs(columns, cells)
+            return
+        for row in (columns, *cells):
+            line = "  ".join(padded(row[i], widths[i], i in right) for i in shown)
+            self._write(line.rstrip(), "bold" if row is columns else None)
+
+    def _fits(self, widths: Sequence[int]) -> bool:
+        return self._width is None or sum(widths) + 2 * (len(widths) - 1) <= self._width
+
+    def _paragraphs(self, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        """A row's first cell on a line of its own, and below it the others, each with its heading."""
+        for row in cells:
+            self._write(row[0])
+            for name, cell in zip(columns[1:], row[1:], strict=True):
+                if cell:
+                    self._write(f"  {name}: {cell}")
+
+    def _write(self, text: str, style: str | None = None) -> None:
+        """One line, whole."""
         if self.terminal and style:
             self._console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
         else:
             self._stream.write(f"{text}\n")
 
-    def grid(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], right: frozenset[int] = frozenset()) -> None:
-        """Rows under headings; the columns named in `right` are numbers."""
-        cells = [[printable("" if cell is None else cell) for cell in row] for row in rows]
-        if self.terminal:
-            from rich.table import Table
-            from rich.text import Text
-
-            table = Table(box=None, pad_edge=False, header_style="bold")
-            for i, column in enumerate(columns):
-                table.add_column(column, justify="right" if i in right else "left", overflow="fold")
-            for row in cells:
-                table.add_row(*(Text(cell) for cell in row))
-            self._console().print(table)
-            return
-        widths = [max(len(row[i]) for row in [columns, *cells]) for i in range(len(columns))]
-        for row in [list(columns), *cells]:
-            padded = (
-                c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-            )
-            self.line("  ".join(padded))
-
     def facts(self, facts: Mapping[str, Any], indent: str = "") -> None:
-        """Names and values, nested ones indented, in the order given."""
+        """Names and values, nested ones indented, in the order given. What is empty is left out."""
         for name, value in facts.items():
             label = f"{indent}{str(name).replace('_', ' ')}"
             if isinstance(value, Mapping) and value:
@@ -71,7 +98,7 @@ class Screen:
                 self.line(f"{label}:")
                 for item in value:
                     self.line(f"{indent}  - {one_line(item)}")
-            else:
+            elif _said(value):
                 self.line(f"{label}: {one_line(value)}")
 
     def document(self, value: Any) -> None:
@@ -87,14 +114,19 @@ class Screen:
 def one_line(value: Any) -> str:
     """A value of any shape as a person reads it, on one line."""
     if isinstance(value, Mapping):
-        return "  ".join(f"{key}={one_line(item)}" for key, item in value.items())
+        return "  ".join(f"{key}={one_line(item)}" for key, item in value.items() if _said(item))
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if value is None or value in ([], (), {}):
+    if not _said(value):
         return "-"
     if isinstance(value, list | tuple):
         return ", ".join(map(one_line, value))
-    return str(value)
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _said(value: Any) -> bool:
+    """Whether there is anything to show: zero and `no` are something."""
+    return value is not None and value not in ("", [], (), {})
 
 
 def show_error(code: str, message: str, hint: str, as_json: bool) -> None:
@@ -106,9 +138,5 @@ def show_error(code: str, message: str, hint: str, as_json: bool) -> None:
     talk = Screen(sys.stderr)
     first, *others = message.splitlines() or [""]
     talk.line(f"{code} {first}", style="bold red")
-    for line in others:
-        talk.line(f"  {line}")
-    first, *others = hint.splitlines() or [""]
-    talk.line(f"  Next: {first}")
-    for line in others:
+    for line in (*others, *f"Next: {hint}".splitlines()):
         talk.line(f"  {line}")

@@ -40,7 +40,7 @@ class Night:
         told: Told | None = None,
     ) -> None:
         named = named_jobs(names)  # before anything is read
-        self._deployment = deployment
+        self._deployment = deployment.telling(asked.progress)
         self._settings = settings
         self._told = told or (lambda so_far: None)
         self._asked = replace(asked, enabled_only=named is None, night=deployment.new_id())

@@ -52,6 +52,7 @@ def plan_job(
 ) -> PlanResult:
     """Decide, and write it down. Changes nothing."""
     _check_floors(settings, spec, asked.unsafe_short_grace)
+    deployment = deployment.telling(asked.progress)
     check_state_disk(deployment, "nothing was planned")
     check_not_restored(deployment)
     stamp = f"{deployment.clock.now():%Y%m%dT%H%M%SZ}-{spec.name}-{deployment.new_id()}"
@@ -86,7 +87,8 @@ def apply_plan(
     stopped: Stopped | None = None,
 ) -> RunResult:
     """Do what a plan says, once, and only ever less than it says."""
-    return apply(deployment.waiting(asked.wait), planned, asked.actor, terms, asked.progress, spec.runner, stopped)
+    deployment = deployment.waiting(asked.wait).telling(asked.progress)
+    return apply(deployment, planned, asked.actor, terms, asked.progress, spec.runner, stopped)
 
 
 def run_job(

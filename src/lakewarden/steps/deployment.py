@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden.ledger.database import Ledger
@@ -12,7 +13,7 @@ from lakewarden.ledger.leases import Leases
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import PlanOutdatedError, Refusal
 from lakewarden.model.format import Format
-from lakewarden.model.ports import Reader
+from lakewarden.model.ports import Progress, Reader
 from lakewarden.model.table import catalog_of
 from lakewarden.storage.stores import Stores
 
@@ -45,7 +46,7 @@ class PolicyFor(Protocol):
 
 
 class WarmSpark(Protocol):
-    def __call__(self, packages: Sequence[str] = ()) -> Future[SparkSession]: ...
+    def __call__(self, packages: Sequence[str] = (), progress: Progress | None = None) -> Future[SparkSession]: ...
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,10 @@ class Deployment:
     def waiting(self, wait: float | None) -> Deployment:
         """The same, for whoever waits so many seconds for a lease that is held. None: as the deployment does anyway."""
         return self if wait is None else replace(self, leases=self.leases.waiting(wait))
+
+    def telling(self, progress: Progress) -> Deployment:
+        """The same, for whoever wants to know that Spark is starting."""
+        return replace(self, warm_spark=partial(self.warm_spark, progress=progress))
 
     @property
     def readers(self) -> Mapping[str, Reader]:

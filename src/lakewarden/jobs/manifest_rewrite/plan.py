@@ -24,21 +24,19 @@ from lakewarden.steps.plan.document import (
     to_change,
 )
 
-STAGES = 3
-
 
 def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
     """Read each table's list of manifests, and write down where rewriting them would help. Changes nothing."""
     log = bind(job=str(Job.MANIFEST_REWRITE))
     now = deployment.clock.now()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     fleet, policies, chosen = to_change(deployment, request, Job.MANIFEST_REWRITE, ManifestPolicy.of, now)
 
-    progress("read manifest lists", 1, STAGES)
+    progress("read manifest lists", 0, 0)
     found = dict(_surveys(deployment, fleet, policies, chosen))
 
-    progress("write the plan", 2, STAGES)
+    progress("write the plan", 0, 0)
     tables = tuple(_tables(deployment, fleet, policies, chosen, found))
     changing = {table.identifier for table in tables if any(table.changes.values())}
     result = draw_up(
@@ -50,7 +48,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         tables=tables,
         roots=tuple(planned_root(r, fleet, Findings()) for r in fleet.roots if changing.intersection(r.tables)),
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, manifests=result.plan.totals()["changes"].get("manifests", 0))
     return result
 

@@ -23,8 +23,6 @@ from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet, load_states
 from lakewarden.steps.plan.document import Request, chosen_of, draw_up, planned_root, policies_of
 
-STAGES = 5
-
 
 def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
     """Observe the whole lake and write down which files are orphans. Changes no table and no file of one."""
@@ -32,7 +30,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     now = deployment.clock.now()
     session = deployment.warm_spark()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     default = OrphanPolicy.of(deployment.policy_for(Job.ORPHAN_CLEANUP, "", {}, uuid="", unsafe_short_grace=()).values)
     fleet = load_fleet(deployment, now - default.grace)
     policies, fleet = policies_of(deployment, fleet, request, Job.ORPHAN_CLEANUP, OrphanPolicy.of)
@@ -42,19 +40,19 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     chosen = chosen_of(fleet, request, policies)
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), roots=len(fleet.roots))
 
-    progress("list and compare", 1, STAGES)
+    progress("list and compare", 0, 0)
     swept = [root for root in fleet.roots if root.refusal is None and chosen.intersection(root.tables)]
     sweep = Sweep(fleet, tuple(swept), policies, chosen, request, now, session)
     findings = sweep_roots(deployment, sweep) if swept else Findings()
 
-    progress("look again", 2, STAGES)
+    progress("look again", 0, 0)
     findings, fleet = after_listing(deployment, sweep, findings)
     findings = with_empty_directories(deployment, sweep, findings)
 
-    progress("judge", 3, STAGES)
+    progress("judge", 0, 0)
     tables, stopped = judge_tables(sweep, fleet, findings, deployment.inventory)
 
-    progress("write the plan", 4, STAGES)
+    progress("write the plan", 0, 0)
     result = draw_up(
         deployment,
         request,
@@ -74,7 +72,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
             live={table.identifier: table.verdicts[Verdict.LIVE] for table in tables if table.refusal is None},
         ),
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, orphans=result.plan.totals()["changes"].get("files", 0))
     return result
 

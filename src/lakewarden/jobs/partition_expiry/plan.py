@@ -32,7 +32,6 @@ from lakewarden.steps.plan.document import (
     to_change,
 )
 
-STAGES = 4
 Policies = Mapping[str, PartitionPolicy]
 
 
@@ -42,11 +41,11 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     now = deployment.clock.now()
     session = deployment.warm_spark()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     fleet, policies, chosen = to_change(deployment, request, Job.PARTITION_EXPIRY, PartitionPolicy.of, now)
     asked = dict(_asked(deployment, fleet, policies, chosen))
 
-    progress("count", 1, STAGES)
+    progress("count", 0, 0)
     aging = {number: holder for number, holder in asked.items() if isinstance(holder, Holder)}
     wanted = ToRead.of(
         (
@@ -58,7 +57,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     times = {n: _expirer(deployment, fleet.states[n]).commit_times(fleet.states[n]) for n in aging}
     partitions, notes = by_table(in_spark(lambda: _counted(session.result(), wanted, deployment, times)))
 
-    progress("decide", 2, STAGES)
+    progress("decide", 0, 0)
     found: dict[int, PartitionExpiration] = {}
     for number, answer in asked.items():
         if isinstance(answer, Refusal):
@@ -68,7 +67,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         elif answer is not None:
             found[number] = _survey(deployment, fleet.states[number], policies, partitions.get(number, []), now)
 
-    progress("write the plan", 3, STAGES)
+    progress("write the plan", 0, 0)
     tables = tuple(_tables(deployment, fleet, policies, chosen, found, partitions))
     changing = {table.identifier for table in tables if any(table.changes.values())}
     result = draw_up(
@@ -80,7 +79,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         tables=tables,
         roots=tuple(planned_root(r, fleet, Findings()) for r in fleet.roots if changing.intersection(r.tables)),
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, partitions=result.plan.totals()["changes"].get("partitions", 0))
     return result
 

@@ -43,7 +43,6 @@ from lakewarden.steps.plan.document import (
     without_strangers,
 )
 
-STAGES = 4
 WAITING_FOR_COLD_COPY = "waiting_for_cold_copy"
 COLD_COPY_BLOCKED = "cold_copy_blocked"
 INSTANT = c.LISTED.field(c.MODIFIED).type
@@ -69,21 +68,21 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     now = deployment.clock.now()
     session = deployment.warm_spark()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     fleet = load_fleet(deployment, now)
     policies, fleet = policies_of(deployment, fleet, request, Job.PHYSICAL_DELETION, DeletionPolicy.of)
     fleet = without_strangers(deployment, replace(fleet, roots=tuple(store_now(deployment, fleet.roots))))
     chosen = chosen_of(fleet, request, policies)
 
-    progress("collect", 1, STAGES)
+    progress("collect", 0, 0)
     due = _collect(deployment, fleet, Ground.of(fleet, policies, chosen, now), now, request.directory)
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), releasing=len(due.tables))
 
-    progress("compare", 2, STAGES)
+    progress("compare", 0, 0)
     released = Released(fleet, due.parts, due.roots, request.directory, session)
     findings = needed_again(deployment, released, chosen) if due.roots else Findings()
 
-    progress("write the plan", 3, STAGES)
+    progress("write the plan", 0, 0)
     tables, stopped = _tables(deployment, fleet, policies, chosen, findings, due)
     result = draw_up(
         deployment,
@@ -98,7 +97,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         brakes=stopped,
         reached=reached_of(fleet, findings, before=fleet.pointers) if due.roots else None,
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, files=result.plan.totals()["changes"].get("files", 0))
     return result
 

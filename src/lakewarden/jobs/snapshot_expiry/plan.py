@@ -39,7 +39,6 @@ from lakewarden.steps.plan.document import (
 if TYPE_CHECKING:
     from lakewarden.pipeline.spark.session import SparkSession
 
-STAGES = 4
 Expirations = Mapping[int, Expiration]
 
 
@@ -49,17 +48,17 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     now = deployment.clock.now()
     session = deployment.warm_spark()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     fleet, policies, chosen = to_change(deployment, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of, now)
 
-    progress("decide", 1, STAGES)
+    progress("decide", 0, 0)
     expirations = dict(_surveys(deployment, fleet, policies, chosen, now))
     going = {number: found for number, found in expirations.items() if found}
     names = {fleet.states[number].identifier for number in going}
     roots = [root for root in fleet.roots if root.refusal is None and names.intersection(root.tables)]
     log.info("tables loaded", tables=len(fleet.states), chosen=len(chosen), expiring=len(going))
 
-    progress("compare", 2, STAGES)
+    progress("compare", 0, 0)
     findings = _findings(deployment, fleet, going, roots, request.directory, session) if roots else Findings()
 
     if findings.unknown_metadata:
@@ -69,7 +68,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         found = refused_roots(strangers_in(deployment, session, parts, states, now))
         findings = replace(findings, root_refusals={**found, **findings.root_refusals})
 
-    progress("write the plan", 3, STAGES)
+    progress("write the plan", 0, 0)
     result = draw_up(
         deployment,
         request,
@@ -83,7 +82,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         parts=findings.parts,
         reached=reached_of(fleet, findings, before=fleet.pointers, read={n for root in roots for n in root.tables}),
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, snapshots=result.plan.totals()["changes"].get("snapshots", 0))
     return result
 

@@ -21,7 +21,6 @@ from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, load_fleet
 from lakewarden.steps.plan.document import Request, chosen_of, draw_up, policies_of, table_plan
 
-STAGES = 4
 Policies = Mapping[str, HandoffPolicy]
 Waiting = Mapping[int, AgedOut | Refusal | str]
 
@@ -31,22 +30,22 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     log = bind(job=str(Job.TIER_HANDOFF))
     now = deployment.clock.now()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     fleet = load_fleet(deployment, now)
     policies, fleet = policies_of(deployment, fleet, request, Job.TIER_HANDOFF, HandoffPolicy.of)
     chosen = chosen_of(fleet, request, policies)
 
-    progress("find expired snapshots", 1, STAGES)
+    progress("find expired snapshots", 0, 0)
     waiting = dict(_waiting(deployment, fleet, policies, chosen))
     aged = {number: found for number, found in waiting.items() if isinstance(found, AgedOut)}
 
-    progress("look at their files", 2, STAGES)
+    progress("look at their files", 0, 0)
     # Whose live refs count: for a class that cannot be read at once, every table's.
     everything = any(policies[fleet.states[number].identifier].archives for number in aged)
     survey = Survey(deployment, fleet, aged, request.directory, everything=everything)
     files = survey.files() if aged else AgedFiles()
 
-    progress("write the plan", 3, STAGES)
+    progress("write the plan", 0, 0)
     result = draw_up(
         deployment,
         request,
@@ -56,7 +55,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         tables=tuple(_tables(deployment, fleet, policies, waiting, files)),
         parts=files.parts,
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, **result.plan.totals()["changes"])
     return result
 

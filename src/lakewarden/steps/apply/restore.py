@@ -11,7 +11,7 @@ from lakewarden.model.actor import Actor
 from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Tally
-from lakewarden.model.ports import JournalFile
+from lakewarden.model.ports import JournalFile, Progress
 from lakewarden.model.run import RESTORED, FailedFile, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.ending import run_to_its_end
@@ -23,7 +23,7 @@ from lakewarden.storage.quarantine import back_already, restore
 BATCH = 500
 
 
-def restore_run(deployment: Deployment, run_id: str, actor: Actor) -> RunResult:
+def restore_run(deployment: Deployment, run_id: str, actor: Actor, progress: Progress) -> RunResult:
     """Put every quarantined file of a run back where it was. A place that is taken meanwhile is left alone."""
     run = deployment.ledger.runs.get(run_id)
     if run is None:
@@ -44,7 +44,7 @@ def restore_run(deployment: Deployment, run_id: str, actor: Actor) -> RunResult:
             deployment,
             new_id,
             own,
-            lambda: TrashRestore(deployment, run, new_id, files, digests, lease),
+            lambda: TrashRestore(deployment, run, new_id, files, digests, lease, progress),
             resumable=False,
         )
 
@@ -60,6 +60,7 @@ class TrashRestore:
         files: Sequence[JournalFile],
         digests: Mapping[str, str | None],
         lease: Lease,
+        progress: Progress,
     ) -> None:
         self.deployment = deployment
         self.run = run
@@ -67,11 +68,13 @@ class TrashRestore:
         self.files = files
         self.digests = digests
         self.lease = lease
+        self.progress = progress
         self.back = Tally()
         self.failed: list[FailedFile] = []
 
     def do(self) -> None:
         for start in range(0, len(self.files), BATCH):
+            self.progress("restore", start, len(self.files))
             self.lease.check()
             some = self.files[start : start + BATCH]
             trash = trash_of(self.deployment)

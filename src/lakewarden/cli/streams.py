@@ -1,0 +1,82 @@
+"""Standard streams that outlive their reader, and an ending without a trace on the terminal."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import io
+import os
+import sys
+import threading
+from typing import TextIO
+
+# The reader went away (`| head -1`), or the terminal was closed. What a command did, and its exit code, stay the same.
+GONE = (errno.EPIPE, errno.EIO)
+
+
+class _Descriptor(io.FileIO):
+    """A stream's descriptor, which leads to nowhere from the moment that nobody reads it."""
+
+    def write(self, data: object) -> int:
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            self.lead_nowhere()
+            return memoryview(data).nbytes  # type: ignore[arg-type]
+
+    def lead_nowhere(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+def use_lasting_streams() -> None:
+    """Give this process a standard output and error that do not fail when their reader has gone."""
+    _open_closed_ones()
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = _lasting(sys.stdout, 1), _lasting(sys.stderr, 2)
+
+
+def _open_closed_ones() -> None:
+    """A descriptor below 3 that is closed would be given to the next file that is opened, such as the database.
+
+    Whatever then prints, a library or a child, would write into that file.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # The lowest one that is free is this one.
+
+
+def _lasting(stream: TextIO | None, descriptor: int) -> io.TextIOWrapper:
+    """The same stream around such a descriptor. A character that its encoding lacks is escaped."""
+    if stream is not None:
+        stream.flush()
+    raw = _Descriptor(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding if stream is not None else "utf-8",
+        errors="backslashreplace",
+        line_buffering=descriptor == 2 or raw.isatty(),
+    )
+
+
+def leave(code: int) -> int:
+    """The exit code of this process, once everything that was printed has been written.
+
+    Without waiting for a thread that is still busy: where a command fails or is stopped, Spark may still be starting.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _Descriptor(1, "w", closefd=False).lead_nowhere()  # What is left over is not tried again.
+        sys.stderr.write(f"The output could not be written: {error.strerror}.\n")
+        code = code or 1
+    sys.stderr.flush()
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        atexit._run_exitfuncs()
+        os._exit(code)
+    return code

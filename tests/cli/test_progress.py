@@ -1,0 +1,104 @@
+"""Steps and their times: drawn on a terminal, lines elsewhere, and no more of them than help."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from lakewarden.cli import step as module
+from lakewarden.cli.options import Form, Shared
+from lakewarden.cli.progress import Lines, reporting
+from lakewarden.cli.step import Step, duration
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What was said, without the times."""
+    return [re.sub(r"  \d+\.\d s", "", line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_elsewhere_a_step_is_one_line_when_it_is_over(capsys: Any) -> None:
+    with reporting(Shared(), terminal=False) as progress:
+        for done in range(101):
+            progress("list", done, 100)
+        progress("read", 0, 0)
+        assert lines(capsys) == ["✓ start", "✓ list  100 of 100"]
+    assert lines(capsys) == ["✓ read"]
+
+
+def test_a_step_in_a_thread_of_its_own_goes_on_beside_the_commands(capsys: Any) -> None:
+    with reporting(Shared(), terminal=False) as progress:
+        progress("load tables", 0, 0)
+        beside = threading.Thread(target=lambda: (progress("start Spark", 0, 1), progress("start Spark", 1, 1)))
+        beside.start()
+        beside.join()
+        progress("compare", 0, 0)
+    assert lines(capsys) == ["✓ start", "✓ start Spark", "✓ load tables", "✓ compare"]
+
+
+def test_the_step_that_failed_has_no_tick_and_nothing_is_said_of_what_else_went_on(capsys: Any) -> None:
+    def fail() -> None:
+        with reporting(Shared(), terminal=False) as progress:
+            beside = threading.Thread(target=progress, args=("start Spark", 0, 1))
+            beside.start()
+            beside.join()
+            progress("compare", 0, 0)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert lines(capsys) == ["✓ start", "✗ compare"]
+
+
+def test_a_long_step_is_told_of_now_and_then(capsys: Any, monkeypatch: Any) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    shown = Lines()
+    step = Step("delete", 61_380, began=100.0)
+    shown.show([step])
+    shown.remind()
+    clock[0], step.done = 110.0, 12_000
+    shown.remind()
+    assert capsys.readouterr().err == "… delete  12,000 of 61,380  10 s  about 41 s left\n"
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "left"),
+    [
+        (0, 100, 60, ""),
+        (50, 0, 60, ""),
+        (50, 100, 1, ""),
+        (50, 100, 60, "about 60 s left"),
+        (1, 100, 60, "about 1 h 39 min left"),
+        (100, 100, 60, ""),
+    ],
+)
+def test_an_estimate_only_where_it_is_none_of_a_guess(
+    monkeypatch: Any, done: int, total: int, seconds: float, left: str
+) -> None:
+    step = Step("delete", total, done, began=0.0)
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds)
+    assert step.left == left
+
+
+def test_durations_are_as_exact_as_a_person_wants_them() -> None:
+    said = [duration(seconds) for seconds in (0.04, 9.94, 12.3, 89, 200, 3600, 7500)]
+    assert said == ["0.0 s", "9.9 s", "12 s", "89 s", "3 min", "1 h 0 min", "2 h 5 min"]
+
+
+@pytest.mark.parametrize("shared", [Shared(quiet=True), Shared(log_format=Form.JSON)])
+def test_nothing_where_it_is_not_wanted(capsys: Any, shared: Shared) -> None:
+    with reporting(shared, terminal=False) as progress:
+        progress("list", 1, 1)
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_finished_steps_stay_and_stdout_is_clean(capsys: Any) -> None:
+    with reporting(Shared(), terminal=True) as progress:
+        progress("list", 1, 2)
+        progress("read", 0, 0)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "✓ list  1 of 2" in said.err

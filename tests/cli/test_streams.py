@@ -1,0 +1,75 @@
+"""Commands as processes whose streams are closed, full or read no further: the exit code stays, and no trace is shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakewarden.ledger.database import open_ledger
+from lakewarden.model.actor import Actor
+from lakewarden.model.clock import SystemClock
+from lakewarden.model.run import RunResult, RunStatus
+from tests.support.configuration import write_toml
+
+RUNS = 150
+
+
+@pytest.fixture(scope="module")
+def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment whose list of runs is longer than a pipe holds. Only read."""
+    tmp_path = tmp_path_factory.mktemp("many-runs")
+    write_toml(tmp_path / "lakewarden.toml", {"state": {"location": f"file://{tmp_path}/state"}})
+    (tmp_path / "state").mkdir()
+    ledger = open_ledger(f"sqlite:///{tmp_path}/state/lakewarden.db", SystemClock())
+    for number in range(RUNS):
+        ledger.runs.start(f"{number:016x}", "orphan-cleanup", None, Actor("ada", "host-1"))
+        result = RunResult(f"{number:016x}", "p", "orphan-cleanup", RunStatus.DONE, kept={"k" * 600: 1})
+        ledger.runs.finish(result.run_id, "done", result.as_json())
+    ledger.close()
+    return tmp_path
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = f"{sys.executable} -m lakewarden"
+    command = ["bash", "-o", "pipefail", "-c", line.replace("lakewarden", program)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_reader_that_has_enough_costs_neither_words_nor_the_exit_code(many_runs: Path, form: str) -> None:
+    done = shell(f"lakewarden runs --limit {RUNS} --output {form} | head -1", many_runs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_the_exit_code_is_the_commands_own_though_nobody_reads(many_runs: Path) -> None:
+    done = shell("lakewarden runs nope --output json | true", many_runs)
+    assert (done.returncode, done.stderr) == (10, "")
+
+
+def test_a_reader_of_stderr_that_has_gone_stops_nothing(many_runs: Path) -> None:
+    done = shell("(lakewarden runs nope --verbose; echo $? >&3) 3>code 2>&1 | true; cat code", many_runs)
+    assert (done.stdout, done.stderr) == ("10\n", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_not_given_to_the_database(many_runs: Path, closed: str) -> None:
+    """Whatever prints would write into it."""
+    before = (many_runs / "state" / "lakewarden.db").read_bytes()
+    done = shell(f"lakewarden runs {closed}", many_runs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (many_runs / "state" / "lakewarden.db").read_bytes() == before
+
+
+def test_output_that_cannot_be_written_is_a_failure_in_words(many_runs: Path) -> None:
+    done = shell("lakewarden runs >/dev/full", many_runs)
+    assert (done.returncode, done.stderr) == (1, "The output could not be written: No space left on device.\n")
+
+
+def test_names_that_an_old_terminal_cannot_show_are_escaped(tmp_path: Path) -> None:
+    done = shell("PYTHONIOENCODING=ascii lakewarden policy lake.größe.t --output json", tmp_path)
+    assert done.returncode == 64
+    assert "Traceback" not in done.stderr
