@@ -22,7 +22,7 @@ setup: .venv/.installed ## build .venv from the locked requirements (Java too, w
 # Where `make setup` had to prepare a Java, what make starts uses it.
 WITH_JAVA = $(shell test -x .venv/java/bin/java && echo 'JAVA_HOME="$(CURDIR)/.venv/java"')
 
-demo: .venv/.installed ## build a small lake, find its orphans, delete them, and check every table
+demo: .venv/.installed ## build a small lake, clean it, let a night pass, and check every row and file
 	@$(WITH_JAVA) $(BIN)/python -m demo $(ARGS)
 
 check: .venv/.installed ## run the tests that need no Spark, Java or server: two minutes at most

@@ -22,6 +22,7 @@ from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringT
 
 DAY = 86_400
 CATALOG = "demo"
+DAMAGED = "finance.invoices"
 COUNTRIES = ("AT", "Côte d'Ivoire", "日本", "US")
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -86,7 +87,7 @@ def build(base: Path) -> DemoLake:
         base,
         catalog,
         tuple(sorted(".".join(name) for space in catalog.list_namespaces() for name in catalog.list_tables(space))),
-        {"finance.ledger": "gc.enabled=false", "finance.invoices": "a damaged manifest"},
+        {"finance.ledger": "its owner set gc.enabled=false", DAMAGED: "a manifest is cut in half"},
         Planted(tuple(gone), kept),
     )
 
@@ -122,9 +123,10 @@ def _customers(catalog: SqlCatalog) -> None:
 
 
 def _sibling(catalog: SqlCatalog) -> None:
-    """A table whose directory begins with another one's name; it has nothing to clean."""
+    """A table whose directory begins with another one's name. It has no orphans, and months of 2024 and of now."""
     table = catalog.create_table("shop.orders_v2", SCHEMA, partition_spec=BY_MONTH)
     table.append(_rows(0, 200))
+    table.append(_rows(1_000, 400, date.today() - timedelta(days=90)))
 
 
 def _frozen(catalog: SqlCatalog) -> Table:
@@ -136,7 +138,7 @@ def _frozen(catalog: SqlCatalog) -> Table:
 
 def _damaged(catalog: SqlCatalog) -> Table:
     """A table that reads well today, but whose older snapshot has a manifest cut in half."""
-    table = catalog.create_table("finance.invoices", SCHEMA)
+    table = catalog.create_table(DAMAGED, SCHEMA)
     table.append(_rows(0, 200))
     table.append(_rows(200, 200))
     old = {manifest.manifest_path for snapshot in table.snapshots() for manifest in snapshot.manifests(table.io)}
@@ -149,11 +151,11 @@ def _damaged(catalog: SqlCatalog) -> Table:
     return table
 
 
-def _rows(first: int, count: int) -> pa.Table:
-    """Rows first … first + count - 1, the same on every run."""
+def _rows(first: int, count: int, since: date = date(2024, 1, 1)) -> pa.Table:
+    """Rows first … first + count - 1 of ninety days, the same on every run."""
     draw = random.Random(first)
     ids = range(first, first + count)
-    days = [date(2024, 1, 1) + timedelta(days=i % 90) for i in ids]
+    days = [since + timedelta(days=i % 90) for i in ids]
     return pa.table(
         {
             "id": pa.array(ids, pa.int64()),

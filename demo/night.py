@@ -1,17 +1,22 @@
-"""The third act: a night of the Iceberg tables. Snapshots expire, their data goes to a cold place, then the bytes go."""
+"""The second act, a night: partitions and snapshots that are past their time, cold copies, then the bytes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
-from demo import check
-from demo.history import back_date, pending
+from demo import check, check_stream
+from demo.check import Fingerprint
 from demo.lake import CATALOG, DemoLake
-from demo.terminal import expect, expect_same, run, say, title
+from demo.ledger import back_date, pending
+from demo.stream import KEPT_SNAPSHOTS, DemoStream
+from demo.terminal import Terminal, expect, expect_same
 
 OLD = "shop.customers"
-RESTORED = "shop.customers_before"
+RESTORED = "shop.before"
 DROPPING = "shop.orders_v2"
+KEPT_DAYS = 365
 FAILED = 1
 CONFIG = f"""
 [[overrides]]
@@ -28,63 +33,111 @@ min_manifests = 5
 [[overrides]]
 match = "{CATALOG}.{DROPPING}"
 [overrides.partition_expiry]
-expiration_hours = {365 * 24}
+expiration_hours = {KEPT_DAYS * 24}
 timestamp_pattern = "$month-01"
 timestamp_formatter = "yyyy-MM-dd"
 """
 
 
-def tell(base: Path, lake: DemoLake) -> None:
-    """Partitions, snapshots, cold copies, bytes, and one snapshot back from the cold."""
-    config = ("--config", str(base / "lakewarden.toml"))
+@dataclass(frozen=True, slots=True)
+class Evening:
+    """The Paimon table before the night."""
+
+    files: set[Path]
+    needed: set[Path]
+    rows: dict[str, Fingerprint]
+
+
+def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Terminal) -> None:
+    """Partitions, manifests, snapshots, cold copies, bytes, and one snapshot back from the cold."""
     old = lake.catalog.load_table(OLD).snapshots()[0].snapshot_id
     before = check.fingerprint(OLD, "old", _rows_at(lake, OLD, old))
+    evening = _look(stream) if stream is not None else None
 
-    title(f"11. Months that are past their time ({CATALOG}.{DROPPING} keeps a year)")
-    _plan_and_apply(base, "partition-expiry", f"{CATALOG}.{DROPPING}")
-    expect(not _rows(lake, DROPPING), "a month of 2024 is still there")
-    say("Dropped by one commit of metadata; the snapshot before it still shows them.")
+    terminal.title("A night: what is past its time goes from the metadata first")
+    on_disk = _files(base)
+    _plan_and_apply(terminal, "partition-expiry")
+    expect(on_disk <= _files(base), "dropping partitions deleted a file")
+    _check_months(lake)
+    terminal.held("old months and days are dropped by one commit a table; not a file is deleted")
 
-    title("12. Manifests that a query for one partition opens for nothing")
-    _plan_and_apply(base, "manifest-rewrite", f"{CATALOG}.web.*", allowed=(0, FAILED))
-    say("(Iceberg's own Spark runtime writes them, and is fetched for this job only. Without it nothing is changed.)")
+    # Iceberg's own Spark runtime rewrites manifests, and is fetched for this job only.
+    if _plan_and_apply(terminal, "manifest-rewrite", allowed=(0, FAILED)) == FAILED:
+        terminal.say("- Iceberg's Spark runtime could not be fetched, so no manifest was changed")
 
     rows = check.fingerprints(lake.catalog, lake.tables)
     files = check.all_files(base / "warehouse")
-    title("13. Snapshots that are past their time (these tables keep the newest, and what branches and tags name)")
-    _plan_and_apply(base, "snapshot-expiry", f"{CATALOG}.*")
-    released = {path for path in pending(base) if path.is_relative_to(base / "warehouse")}
-    expect(bool(released) and released <= check.all_files(base / "warehouse"), "expiry deleted bytes")
-    say(f"Metadata only: {len(released)} files that nothing needs any more are in the ledger, and still there.")
+    _plan_and_apply(terminal, "snapshot-expiry")
+    released = pending(base)
+    of_iceberg = {path for path in released if path.is_relative_to(base / "warehouse")}
+    expect(bool(of_iceberg) and released <= _files(base), "expiry deleted bytes")
+    if stream is not None and evening is not None:
+        gone = evening.needed - check_stream.needed_files(stream)
+        expect(released - of_iceberg == gone, "expiry released the wrong files")
+    terminal.held(f"old snapshots are gone; the {len(released)} files that only they needed still lie there")
 
-    title("14. To the cold place, where they open as tables of their own")
-    _plan_and_apply(base, "tier-handoff", f"{CATALOG}.*")
-
-    title("15. A day later: the bytes, each only if its cold copy is verified")
+    _plan_and_apply(terminal, "tier-handoff")
+    # The visibility delay has no switch, so the demo turns its own calendar back, as it did with the files' ages.
     back_date(base)
-    _plan_and_apply(base, "physical-deletion", f"{CATALOG}.*")
+    terminal.say("A day passes: the demo back-dates its own ledger; on your lake they do wait.")
+    _plan_and_apply(terminal, "physical-deletion")
+    terminal.run("restore", "--from-cold", str(old), "--as", f"{CATALOG}.{RESTORED}")
 
-    title("16. One snapshot back from the cold")
-    run("restore", "--from-cold", str(old), "--as", f"{CATALOG}.{RESTORED}", *config)
-
-    title("17. Checked without Lakewarden, by PyIceberg")
-    left = check.all_files(base / "warehouse")
-    gone = files - left
-    expect_same(gone, released)
+    deleted = files - check.all_files(base / "warehouse")
+    expect_same(deleted, of_iceberg)
     expect(check.fingerprints(lake.catalog, lake.tables) == rows, "a table reads differently than before")
     again = check.fingerprint(OLD, "old", _rows(lake, RESTORED))
     expect(again == before, "the restored snapshot reads differently than before it expired")
-    say(
-        f"every branch and tag of {len(lake.tables)} tables reads as before (count and hash)",
-        f"{len(gone)} files are gone: the released ones, and nothing else",
-        f"{CATALOG}.{RESTORED} has the {before.rows} rows that {CATALOG}.{OLD} had before it was overwritten",
+    if stream is not None and evening is not None:
+        _check_stream(stream, evening, released - of_iceberg)
+    terminal.held(
+        f"{len(released)} files are gone: the released ones, and nothing else",
+        "every branch and tag of every table reads as before (count and hash)",
+        f"{CATALOG}.{RESTORED} has the {before.rows} rows that an overwrite took",
     )
 
 
-def _plan_and_apply(base: Path, job: str, select: str, allowed: tuple[int, ...] = (0,)) -> None:
-    config, out = ("--config", str(base / "lakewarden.toml")), str(base / f"night-{job}")
-    run("plan", job, "--select", select, *config, "--out", out)
-    run("apply", out, "--yes", *config, allowed=allowed)
+def _plan_and_apply(terminal: Terminal, job: str, allowed: tuple[int, ...] = (0,)) -> int:
+    terminal.run("plan", job, "--out", job)
+    return terminal.run("apply", job, "--yes", allowed=allowed)
+
+
+def _files(base: Path) -> set[Path]:
+    return check.all_files(base / "warehouse") | check.all_files(base / "stream")
+
+
+def _check_months(lake: DemoLake) -> None:
+    months = {str(row["month"]) for row in _rows(lake, DROPPING)}
+    kept = f"{date.fromordinal(date.today().toordinal() - KEPT_DAYS):%Y-%m}"
+    expect(bool(months) and min(months) >= kept, f"{DROPPING} has the months {sorted(months)}, and keeps a year")
+
+
+def _look(stream: DemoStream) -> Evening:
+    return Evening(
+        check.all_files(stream.location),
+        check_stream.needed_files(stream),
+        check_stream.fingerprints(stream, stream.old_days),
+    )
+
+
+def _check_stream(stream: DemoStream, evening: Evening, released: set[Path]) -> None:
+    """By pypaimon alone: the tag and the branch read as before, and main does but for the days that were dropped."""
+    left = check.all_files(stream.location)
+    missing = check_stream.needed_files(stream) - left
+    expect(not missing, f"a needed file is gone: {sorted(missing)[:3]}")
+    now = check_stream.fingerprints(stream)
+    ids = sorted(int(ref.removeprefix("main@")) for ref in now if ref.startswith("main@"))
+    expect(len(ids) == KEPT_SNAPSHOTS, f"main has the snapshots {ids}")
+    expired = {
+        path for path in evening.files if path.match("events/snapshot/snapshot-*") and int(path.name[9:]) < ids[0]
+    }
+    expect_same(evening.files - left, released | expired)
+    # The commit that dropped the days is the only snapshot that was not there before.
+    changed = [ref for ref in now if ref in evening.rows and now[ref] != evening.rows[ref]]
+    new = sorted(now.keys() - evening.rows.keys())
+    expect(not changed and new == [f"main@{ids[-1]}"], f"{changed} read differently than before; new: {new}")
+    held = [path for path in left if path.parent.parent.name.removeprefix("day=") in stream.old_days]
+    expect(bool(held), "the tag and the branch show days whose files are gone")
 
 
 def _rows(lake: DemoLake, name: str) -> list[dict[str, object]]:
