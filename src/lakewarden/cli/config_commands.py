@@ -39,7 +39,8 @@ def check(
     from lakewarden.reports.check import as_json, exit_code
 
     screen, answers = Screen(), []
-    spinner = Spinner(not (shared.as_json or shared.quiet) and sys.stderr.isatty())
+    steered = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    spinner = Spinner(steered and not (shared.as_json or shared.quiet))
     for answer in _answers(shared, not no_spark, timeout, spinner):
         answers.append(answer)
         if not shared.as_json:
