@@ -52,7 +52,8 @@ def test_no_path_of_one_machine(page: Path) -> None:
 
 def test_design_pages_have_one_shape() -> None:
     pages = sorted((DOCS / "design").glob("[0-9]*.md"))
-    assert [page.name[:4] for page in pages] == [f"{number:04d}" for number in range(1, len(pages) + 1)]
+    numbers = [page.name[:4] for page in pages]
+    assert len(set(numbers)) == len(numbers), "a number names one page"
     for page in pages:
         headings = re.findall(r"^## (.+)$", text_of(page), re.MULTILINE)
         assert headings == ["Goal", "Hazard", "Decision", "Alternatives", "Where"], name_of(page)

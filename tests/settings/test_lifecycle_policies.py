@@ -51,11 +51,12 @@ timestamp_pattern = "$dt"
 max_partitions = 9
 batch_size = 3
 time_zone = "Europe/Berlin"
+max_drop_share = 0.25
 """
 EXPIRY = ExpiryPolicy(True, False, 2, 30, 1.5 * HOUR, 7, AgeRule.OWN, ("release-*",), None, (), 720 * HOUR)
 DELETION = DeletionPolicy(True, False, 36 * HOUR, 2, 3, timedelta(milliseconds=4), DeleteMode.QUARANTINE, 5, True)
 PARTITIONS = PartitionPolicy(
-    True, False, 168 * HOUR, PartitionStrategy.UPDATE_TIME, "yyyyMMdd", "$dt", 9, 3, "Europe/Berlin"
+    True, False, 168 * HOUR, PartitionStrategy.UPDATE_TIME, "yyyyMMdd", "$dt", 9, 3, "Europe/Berlin", 0.25
 )
 KINDS = {
     Job.SNAPSHOT_EXPIRY: ExpiryPolicy,
@@ -69,7 +70,7 @@ DEFAULTS = {
     Job.PHYSICAL_DELETION: DeletionPolicy(
         False, True, 24 * HOUR, 1000, 10, timedelta(milliseconds=100), DeleteMode.REMOVE, 7, False
     ),
-    Job.PARTITION_EXPIRY: PartitionPolicy(False, True, None, None, None, None, None, None, "UTC"),
+    Job.PARTITION_EXPIRY: PartitionPolicy(False, True, None, None, None, None, None, None, "UTC", 0.5),
 }  # fmt: skip
 
 
@@ -111,6 +112,7 @@ def test_the_day_has_its_order(load: Any) -> None:
         ('[partition_expiry]\ntime_zone = "../etc"', "partition_expiry.time_zone is not a time zone"),
         ('[partition_expiry]\ntime_zone = "Europe"', "partition_expiry.time_zone is not a time zone"),
         ("[partition_expiry]\nmax_partitions = 0", "partition_expiry.max_partitions = 0 is out of range"),
+        ("[partition_expiry]\nmax_drop_share = 1.5", "partition_expiry.max_drop_share = 1.5 is out of range"),
         ('[partition_expiry]\ntimestamp_formatter = ""', "partition_expiry.timestamp_formatter must not be empty"),
     ],
 )

@@ -9,6 +9,7 @@ import typer
 from lakewarden.cli import worker
 from lakewarden.cli.night_text import show_planned_night
 from lakewarden.cli.options import Exclude, JobName, PlanDir, Record, Select, Shared, Strict
+from lakewarden.cli.partition_text import show_partitions
 from lakewarden.cli.plan_text import show_diff, show_plan
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.screen import Screen, size
@@ -70,7 +71,9 @@ def plan(
 def show(
     shared: Shared,
     plan_dir: PlanDir,
-    files: Annotated[bool, typer.Option("--files", help="Also list files, with the reason for each.")] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="Also list files or partitions, with the reason for each.")
+    ] = False,
     verdict: Annotated[Verdict | None, typer.Option("--verdict", help="Only files of this verdict.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many files.")] = 1000,
 ) -> int:
@@ -85,6 +88,8 @@ def show(
         return Exit.DONE
     for row in rows or ():
         screen.line(f"{row['verdict']:<12} {size(row['size']):>11}  {row['uri']}   {row.get('reason') or ''}")
+    if files:
+        show_partitions(screen, result.plan, limit)
     show_plan(screen, result, standing, shared.config)
     return Exit.DONE
 

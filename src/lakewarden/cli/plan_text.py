@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from lakewarden.cli.partition_text import drop_question, show_scale, show_scales
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
@@ -141,6 +142,8 @@ def show_diff(screen: Screen, diff: PlanDiff) -> None:
 def question_of(plan: Plan, lifted: Collection[str] = ()) -> str:
     """What a person is asked before the plan is applied, with these brakes lifted."""
     spec, allowed = JOBS[Job(plan.job)], plan.allowed(lifted)
+    if plan.job == Job.PARTITION_EXPIRY:
+        return drop_question(plan, lifted)
     if not spec.deletes:
         return f"{spec.words.verb} {', '.join(map(str, planned_by(spec, plan.totals()['changes']))) or 'nothing'}?"
     tallies = add_tallies(*(table.verdicts for table in plan.tables if table.identifier in allowed))
@@ -153,15 +156,17 @@ def question_of(plan: Plan, lifted: Collection[str] = ()) -> str:
 
 def _show_refusals(screen: Screen, plan: Plan) -> None:
     refusals = [(table.identifier, table.refusal) for table in plan.tables if table.refusal]
-    refused = {name for name, _ in refusals}
+    refused = {table.identifier: table for table in plan.tables if table.refusal}
     # A root's refusal is told once more only where it stops a table that is not itself refused.
     refusals += [
-        (root.prefix, root.refusal) for root in plan.roots if root.refusal and not refused.issuperset(root.tables)
+        (root.prefix, root.refusal) for root in plan.roots if root.refusal and not refused.keys() >= set(root.tables)
     ]
     for name, refusal in refusals[:SHOWN_REFUSALS]:
         screen.line()
         screen.line(f"REFUSED {name}   {refusal.code}", style="bold yellow")
         screen.line(f"  {refusal.message}")
+        if name in refused:
+            show_scale(screen, refused[name], limit=SHOWN_BRAKED if len(refusals) <= SMALL_FLEET else 0)
         screen.line(f"  next: {refusal.hint}")
     if len(refusals) > SHOWN_REFUSALS:
         screen.line(f"and {number(len(refusals) - SHOWN_REFUSALS)} more refused; --output json names them all")
@@ -174,6 +179,7 @@ def _show_refusals(screen: Screen, plan: Plan) -> None:
 def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     """What a job decided of things that are no files: how many go, and why the others stay."""
     _show_changes(screen, plan.job, table.changes, _words(plan))
+    show_scale(screen, table)
     for line in table.detail.get("refs", {}).get("expire", ()):
         screen.line(f"  {'':<26}{line['kind']:>14}   {line['name']}: {line['reason']}")
     reasons = Counter(line["reason"] for line in table.detail.get("keep", ()))
@@ -221,6 +227,9 @@ def _show_tally(screen: Screen, label: str, tally: Tally, note: str = "", style:
 
 def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     """One row a table that would change, the largest first; the others are one line."""
+    if plan.job == Job.PARTITION_EXPIRY:
+        screen.line()
+        return show_scales(screen, planned, SHOWN_TABLES)
     if not any(table.verdicts for table in planned):
         return _show_changing(screen, planned)
     orphans = {table.identifier: table.verdicts.get(plan.changing, Tally()) for table in planned}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakewarden.model.errors import Refusal
+from lakewarden.model.errors import PlanOutdatedError, Refusal
+from lakewarden.model.partitions import Extent
 from lakewarden.model.plan import Tally
 from lakewarden.model.verdict import Brake
 
 CODES = {brake: f"LW-BRAKE-{number:03d}" for number, brake in enumerate(Brake, start=1)}
 SHRINK_SHARE = 0.5
 STALE_INVENTORY_SHARE = 0.5
+EMPTY = "no row would be left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,56 @@ def brakes(sight: Sight) -> Iterator[tuple[Brake, str]]:
         yield Brake.ORPHAN_CAP, f"{sight.orphans.files} orphans (limit {sight.max_orphans})"
     if sight.last_live_files is not None and sight.live.files < sight.last_live_files * (1 - SHRINK_SHARE):
         yield Brake.REACHABLE_SHRANK, f"{sight.live.files} files are reachable, {sight.last_live_files} were last time"
+
+
+@dataclass(frozen=True, slots=True)
+class DropSight:
+    """What a plan that drops partitions saw of one table.
+
+    `going` are the partitions that the plan drops; `due` are also those that are as old and wait for the next plans.
+    """
+
+    table: Extent
+    going: Extent
+    due: Extent
+    max_share: float
+
+    @property
+    def empties(self) -> bool:
+        """Whether no partition, or no row that can be counted, would be left."""
+        if not self.going.partitions:
+            return False
+        return self.going.partitions >= self.table.partitions or self.going.rows_left >= self.table.rows_left
+
+
+def drop_brakes(sight: DropSight) -> Iterator[tuple[Brake, str]]:
+    """The brake that this sight pulls, with what it saw. Who lifts it for an emptied table has answered for any share."""
+    if sight.empties:
+        yield (
+            Brake.TABLE_EMPTIED,
+            f"{sight.going.partitions} of {sight.table.partitions} partitions would go and {EMPTY}",
+        )
+        return
+    due, table = sight.due, sight.table
+    shares = [_share(getattr(due, kind), getattr(table, kind)) for kind in ("partitions", "rows", "bytes")]
+    if due.partitions and max(shares) > sight.max_share:
+        named = "{:.0%} of the partitions, {:.0%} of the rows and {:.0%} of the bytes".format(*shares)
+        more = due.partitions - sight.going.partitions
+        now = f", {sight.going.partitions} partitions now and {more} by later plans" if more else ""
+        yield Brake.DROP_SHARE, f"{named} are old enough to go (limit {sight.max_share:.0%}){now}"
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole > 0 else float(part > 0)
+
+
+def braked_since(table: str, brake: Brake, message: str) -> PlanOutdatedError:
+    """What a run raises when a table has lost so much since the plan that a brake is pulled now."""
+    return PlanOutdatedError(
+        f"brake {brake}: of {table} as it is now, {message}; no further partition of it was dropped",
+        hint=f"Plan again. If it is right, lift {brake} for the new plan.",
+        code=CODES[brake],
+    )
 
 
 def _missing_too_many(sight: Sight) -> bool:

@@ -22,12 +22,49 @@ class PartitionFiles:
     `files` is added minus deleted. `newest_ms` is the largest creation time of any entry, in the format's own terms
     (Paimon: a wall clock without a zone; Iceberg: when the snapshot was committed); None if that of an entry is not
     known. `known_ms` is the largest of those that are: a partition that was written to has another.
+
+    `rows` are those of its data files, as manifests count them; what is deleted of them by other files is in `deletes`, as
+    far as that is counted (Iceberg: positions and vectors; Paimon: records that delete). `bytes` are of all its files.
     """
 
     partition: bytes
     files: int
     newest_ms: int | None
     known_ms: int | None = None
+    rows: int = 0
+    deletes: int = 0
+    bytes: int = 0
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that no counted delete can have taken: a position may be deleted twice, so there may be more."""
+        return max(0, self.rows - self.deletes)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much some partitions of a table hold together."""
+
+    partitions: int = 0
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    rows_left: int = 0
+
+    @staticmethod
+    def of(partitions: Iterable[PartitionFiles]) -> Extent:
+        """Of those that hold files; of the others, everything is gone already."""
+        held = [row for row in partitions if row.files > 0]
+        return Extent(
+            len(held),
+            sum(row.files for row in held),
+            sum(row.rows for row in held),
+            sum(row.bytes for row in held),
+            sum(row.rows_left for row in held),
+        )
+
+    def as_json(self) -> dict[str, int]:
+        return {"partitions": self.partitions, "files": self.files, "rows": self.rows, "bytes": self.bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +78,14 @@ class PartitionLine:
 
 @dataclass(frozen=True, slots=True)
 class PartitionExpiration:
-    """One table's expiry: the batches that go, each in one commit, and what stays."""
+    """One table's expiry: the batches that go, each in one commit, and what stays.
+
+    `waiting` are those that stay only because no more may go at a time; they are among the kept.
+    """
 
     batches: tuple[tuple[PartitionLine, ...], ...] = ()
     kept: tuple[PartitionLine, ...] = ()
+    waiting: tuple[PartitionLine, ...] = ()
     inactive: str | None = None
     refusal: Refusal | None = None
 
@@ -57,7 +98,8 @@ class PartitionExpiration:
 class Drop:
     """One commit that drops partitions: who makes it and under which number, so that it is never made twice.
 
-    `expected` is what the plan saw in each: how many files, and the newest known time.
+    `expected` is what the plan saw in each: how many files, and the newest known time. `may_empty`: an operator has lifted
+    the brake that keeps a commit from leaving a table without rows.
     """
 
     partitions: tuple[bytes, ...]
@@ -65,6 +107,7 @@ class Drop:
     commit_identifier: int
     properties: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[bytes, tuple[int, int | None]] = field(default_factory=dict)
+    may_empty: bool = False
 
 
 def partition_key(spec: int, values: Iterable[Any]) -> bytes:
@@ -101,7 +144,7 @@ class PartitionExpirer(Protocol):
     ) -> PartitionExpiration: ...
 
     def drop(self, pointer: Pointer, drop: Drop, now_ms: int) -> Mapping[str, Any] | None:
-        """Commit; None if nothing was left to drop. Raises LakewardenError.
+        """Commit; None if nothing was left to drop. Raises LakewardenError; PlanOutdatedError where no row would be left.
 
         What it says is recorded. `partitions` counts those that went if not all did; `kept` names, in hex, those that
         were written to while the commit was made.

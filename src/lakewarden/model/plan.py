@@ -46,7 +46,10 @@ def add_tallies(*parts: Tallies) -> dict[str, Tally]:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table's part of a plan. `detail` is the job's own: what it decided of things that are no files."""
+    """One table's part of a plan. `detail` is the job's own: what it decided of things that are no files.
+
+    A table that only a brake refused may say in `changes` and `detail` what would be changed if the brake were lifted.
+    """
 
     identifier: str
     uuid: str

@@ -217,6 +217,7 @@ class PartitionPolicy:
     max_partitions: int | None
     batch_size: int | None
     time_zone: str
+    max_drop_share: float
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> PartitionPolicy:
@@ -232,6 +233,7 @@ class PartitionPolicy:
             max_partitions=values["max_partitions"],
             batch_size=values["batch_size"],
             time_zone=values["time_zone"],
+            max_drop_share=values["max_drop_share"],
         )
 
     def as_values(self) -> dict[str, Any]:
@@ -245,6 +247,7 @@ class PartitionPolicy:
             "max_partitions": self.max_partitions,
             "batch_size": self.batch_size,
             "time_zone": self.time_zone,
+            "max_drop_share": self.max_drop_share,
         }
 
 

@@ -230,8 +230,9 @@ class Reader(Protocol):
     def partitions(self, blobs: Blobs, avro: ReadAvro) -> Rows:
         """What manifests add to partitions, a row for some entries of one partition.
 
-        `partition` (its bytes), `files` (added minus deleted), and when: `created` in milliseconds, or `snapshot`, the
-        id of the commit; null where unknown.
+        `partition` (its bytes), `files` (added minus deleted) and what they hold, counted likewise: `rows`, `deletes` (of
+        rows, where they are counted one by one) and `bytes`. And when: `created` in milliseconds, or `snapshot`, the id of
+        the commit; null where unknown.
         """
         ...
 

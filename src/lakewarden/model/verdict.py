@@ -53,3 +53,5 @@ class Brake(StrEnum):
     ORPHAN_CAP = "orphan-cap"
     REACHABLE_SHRANK = "reachable-shrank"
     DAMAGED_TABLE = "damaged-table"
+    DROP_SHARE = "drop-share"
+    TABLE_EMPTIED = "table-emptied"

@@ -23,7 +23,7 @@ EXPIRY = ExpiryPolicy(
 )  # fmt: skip
 PARTITIONS = PartitionPolicy(
     enabled=True, dry_run=True, expiration=timedelta(days=1), strategy=None, timestamp_formatter=None,
-    timestamp_pattern=None, max_partitions=None, batch_size=None, time_zone="UTC",
+    timestamp_pattern=None, max_partitions=None, batch_size=None, time_zone="UTC", max_drop_share=0.5,
 )  # fmt: skip
 
 

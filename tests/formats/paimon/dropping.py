@@ -12,7 +12,7 @@ import fastavro
 from pypaimon.table.row.generic_row import GenericRow, GenericRowSerializer
 
 from lakewarden.formats.paimon.commit.commit import Committed
-from lakewarden.formats.paimon.partitions.drop import Dropped, Held, drop_partitions
+from lakewarden.formats.paimon.partitions.drop import Dropped, drop_partitions
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon.reading import open_table
@@ -40,14 +40,14 @@ def drop_expected(
     files: Any = None,
     sleep: Callable[[float], None] = lambda _: None,
     properties: Mapping[str, str] | None = None,
-    expected: Mapping[bytes, Held] | None = None,
+    **how: Any,
 ) -> Dropped:
     """Drop those of these partitions that hold what is expected."""
     wanted = [one if isinstance(one, bytes) else partition(location, *one) for one in partitions]
     now = int(time.time() * 1000)
     found = files or Stores()
     uri = f"file://{location}/"
-    return drop_partitions(uri, found, wanted, user, identifier, now, sleep, expected=expected, properties=properties)
+    return drop_partitions(uri, found, wanted, user, identifier, now, sleep, properties=properties, **how)
 
 
 def snapshots(location: Path) -> list[dict[str, Any]]:

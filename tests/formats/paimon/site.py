@@ -22,7 +22,8 @@ SECTIONS: Mapping[str, Mapping[str, Any]] = {
     "orphan_cleanup": {"grace_period_hours": 24, "max_orphan_share": 1.0, "rate_limit_ms": 0},
     "snapshot_expiry": {"retain_min": 1, "retain_max": 1, "retain_hours": 0},
     "physical_deletion": {"visibility_delay_hours": 1, "rate_limit_ms": 0},
-    "partition_expiry": {},
+    # What is old is most of a table here.
+    "partition_expiry": {"max_drop_share": 1.0},
 }
 
 

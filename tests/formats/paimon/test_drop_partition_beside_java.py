@@ -14,6 +14,7 @@ from pyspark import SparkContext
 from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.partitions.choice import PartitionFiles, expirable_partitions
 from lakewarden.formats.paimon.partitions.values import DEFAULT_NAME, decode, partition_columns, spelled
+from lakewarden.model.errors import PlanOutdatedError
 from lakewarden.model.partition_times import compile_formatter, parse_default
 from lakewarden.storage.stores import Stores
 from tests.formats.paimon import java
@@ -54,6 +55,21 @@ def live(location: Path) -> dict[tuple[Any, ...], int]:
     return {identity: count for identity, count in found.items() if count}
 
 
+def test_rows_that_a_record_deletes_are_not_left(spark: object, tmp_path: Path) -> None:
+    """Of a primary key, a deletion is a record in a file of its own, and the row's file stays until it is compacted."""
+    options = {"bucket": "1", "write-only": "true"}
+    story = Story.begin(tmp_path, "t", partition_keys=["dt"], primary_keys=["dt", "id"], options=options)
+    story.write_by_java([(day, number, "x") for day in ("a", "b") for number in range(3)])
+    story.write_by_java([("b", number, "x") for number in range(2)], kinds=["-D", "-D"])
+    assert drop(story.location, ("a",)) is not None
+    story.write_by_java([("a", 1, "x")])
+    story.write_by_java([("b", 2, "x")], kinds=["-D"])
+    with pytest.raises(PlanOutdatedError, match="no row would be left"):
+        drop(story.location, ("a",), identifier=2)
+    latest = Ref(snapshot=snapshots(story.location)[-1]["id"])
+    assert [row[0] for row in rows_by_java(story.location, latest)] == ["a"]
+
+
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"no_snapshot"}))
 def test_a_dropped_partition_is_what_java_makes_of_it(library: Library, name: str, tmp_path: Path) -> None:
     ours, theirs = (library.copy_of(name, tmp_path / who) for who in ("ours", "theirs"))
@@ -70,7 +86,7 @@ def test_a_dropped_partition_is_what_java_makes_of_it(library: Library, name: st
     spec = {k: DEFAULT_NAME if v is None else spelled(v) for k, v in zip(keys, values, strict=True)}
     before = len(snapshots(ours.location))
 
-    found = drop(ours.location, min(some))
+    found = drop(ours.location, min(some), may_empty=True)
     java.truncate_partitions(theirs.location, [spec])
 
     assert found is not None
@@ -91,7 +107,7 @@ def test_a_dropped_partition_is_what_java_makes_of_it(library: Library, name: st
 def test_java_writes_on_after_it(library: Library, name: str, tmp_path: Path) -> None:
     ours, theirs = (library.copy_of(name, tmp_path / who) for who in ("ours", "theirs"))
     (dropped,) = [p.partition for p in partitions_of(ours.location) if p.files > 0 and b"a" in p.partition]
-    drop(ours.location, dropped)
+    drop(ours.location, dropped, may_empty=True)
     java.truncate_partitions(theirs.location, [{"dt": "a"}])
     bucket = 0 if name == "key_dynamic_buckets" else -1
     for table in (ours, theirs):
@@ -104,7 +120,7 @@ def test_java_writes_on_after_it(library: Library, name: str, tmp_path: Path) ->
 def test_java_expires_what_we_dropped(library: Library, tmp_path: Path) -> None:
     ours, theirs = (library.copy_of("key_upgrades", tmp_path / who) for who in ("ours", "theirs"))
     (dropped,) = [p.partition for p in partitions_of(ours.location) if p.files > 0 and b"a" in p.partition]
-    drop(ours.location, dropped)
+    drop(ours.location, dropped, may_empty=True)
     java.truncate_partitions(theirs.location, [{"dt": "a"}])
     for table in (ours, theirs):
         java.expire(table.location, retain_max=1, retain_min=1, time_retained_ms=0)

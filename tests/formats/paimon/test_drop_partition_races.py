@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakewarden.formats.paimon.commit.commit import FIRST_WAIT, LONGEST_WAIT, SETTLE, TRIES
 from lakewarden.formats.paimon.partitions.drop import Held
+from lakewarden.model.brakes import CODES
 from lakewarden.model.errors import CommitConflictError, PlanOutdatedError, StoreUnavailableError
+from lakewarden.model.verdict import Brake
 from tests.formats.paimon.dropping import Deaf, Interfering, drop, drop_expected, partition, records, snapshots
 from tests.formats.paimon.reading import Ref, Rows, rows_by_pypaimon
 from tests.formats.paimon.story import Story
@@ -92,13 +95,36 @@ def test_one_that_somebody_else_emptied_is_neither_kept_nor_dropped(story: Story
     assert (found.commit, found.kept) == (None, frozenset())
 
 
+def test_the_last_rows_stay_unless_somebody_answers_for_it(story: Story) -> None:
+    for what in (dict[str, Any](), {"expected": held(story.location)}):
+        with pytest.raises(PlanOutdatedError, match="no row would be left") as raised:
+            drop(story.location, *((day,) for day in DAYS), **what)
+        assert raised.value.code == CODES[Brake.TABLE_EMPTIED]
+    assert len(snapshots(story.location)) == 1
+    drop(story.location, *((day,) for day in DAYS), may_empty=True)
+    assert days(story.location) == []
+
+
+def test_a_writer_that_takes_the_other_rows_meanwhile_stops_it(story: Story) -> None:
+    """Judged anew at each try: the first one still saw the last day."""
+    left = [DAYS[5]]
+
+    def write(path: Path) -> None:
+        if left:
+            story.truncate({"dt": left.pop()})
+
+    with pytest.raises(PlanOutdatedError, match="no row would be left"):
+        drop(story.location, *((day,) for day in DAYS[:5]), files=Interfering(before=write))
+    assert days(story.location) == list(DAYS[:5])
+
+
 def test_racing_workers_each_make_exactly_one_commit(story: Story) -> None:
     wanted = [partition(story.location, day) for day in DAYS]
     barrier = threading.Barrier(len(DAYS))
 
     def work(number: int) -> int:
         barrier.wait()
-        found = drop(story.location, wanted[number], user=f"worker-{number}", identifier=5)
+        found = drop(story.location, wanted[number], user=f"worker-{number}", identifier=5, may_empty=True)
         assert found is not None
         return found.snapshot_id
 

@@ -16,12 +16,12 @@ from tests.formats.paimon.site import DELETION, EXPIRY, ORPHANS, PARTITIONS, Sit
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-def command(site: Site, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """What a command answers in JSON; it must end with 0."""
+def command(site: Site, capsys: pytest.CaptureFixture[str], *words: str, ends: int = 0) -> dict[str, Any]:
+    """What a command answers in JSON; it must end with 0, unless told otherwise."""
     capsys.readouterr()
     code = main([*words, "--config", site.config(), "--output", "json"])
     told = capsys.readouterr()
-    assert code == 0, told.err
+    assert code == ends, told.err
     answer: dict[str, Any] = json.loads(told.out)
     return answer
 
@@ -34,14 +34,20 @@ def test_a_day_by_command(library: Library, tmp_path: Path, capsys: pytest.Captu
         planted = plant(history)
         changed = {}
         for job in (PARTITIONS, EXPIRY, DELETION, ORPHANS):
-            plan = command(site, capsys, "plan", job, "--select", "lake.lake.*")
+            # Every partition is old: a person must say that the table may be empty.
+            lifted = ("--override-brake", "table-emptied") if job == PARTITIONS else ()
+            plan = command(site, capsys, "plan", job, "--select", "lake.lake.*", ends=4 if lifted else 0)
             (table,) = plan["tables"]
             assert (table["identifier"], table["status"], table["format"]) == (
                 "lake.lake.partition_overwrites",
-                "planned",
+                "refused" if lifted else "planned",
                 "paimon",
             )
-            run = command(site, capsys, "apply", plan["path"], "--yes", "--operator", "nadia")
+            if lifted:
+                assert table["refusal"]["code"] == "LW-BRAKE-009"
+                refused = command(site, capsys, "apply", plan["path"], "--yes", ends=4)
+                assert refused["error"]["code"] == "LW-APPLY-006"
+            run = command(site, capsys, "apply", plan["path"], "--yes", "--operator", "nadia", *lifted)
             assert run["status"] == "done"
             changed[run["job"]] = (table["changes"], run["changed"])
         assert changed == {

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -19,14 +20,18 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
+from lakewarden.formats.avro import AvroFile, write_avro
 from lakewarden.formats.iceberg import open_format
 from lakewarden.formats.iceberg.commit.versions import SqlVersions, Version
 from lakewarden.formats.iceberg.partitions.choice import expirable_partitions
+from lakewarden.formats.iceberg.partitions.rest import leaves_rows
 from lakewarden.formats.iceberg.partitions.specs import Field, Spec
-from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError
+from lakewarden.model.brakes import CODES
+from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, ConfigError, PlanOutdatedError
 from lakewarden.model.partitions import Drop, PartitionExpirer, PartitionFiles, partition_key
 from lakewarden.model.policy import PartitionStrategy
 from lakewarden.model.table import Pointer
+from lakewarden.model.verdict import Brake
 from lakewarden.storage.stores import Stores
 from tests.jobs.snapshot_expiry.expiry_site import rows_at
 from tests.support.policies import partition_policy
@@ -317,3 +322,93 @@ def test_the_limit_takes_the_oldest_first() -> None:
 def test_a_formatter_that_nobody_can_read_refuses() -> None:
     with pytest.raises(ConfigError):
         judge(spec(("dt", "identity", "string")), ["x"], timestamp_formatter="QQ")
+
+
+def test_the_last_rows_stay_unless_somebody_answers_for_it(place: Place) -> None:
+    with pytest.raises(PlanOutdatedError, match="no row would be left") as raised:
+        place.drop(*KEYS, expected=expected(place))
+    assert raised.value.code == CODES[Brake.TABLE_EMPTIED]
+    assert len(place.days()) == 6
+    assert (place.drop(*KEYS, expected=expected(place), may_empty=True) or {})["partitions"] == 3
+    assert place.days() == []
+
+
+def test_a_writer_that_takes_the_other_rows_meanwhile_stops_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged anew at each try: the first one still saw the third day."""
+    during(place, monkeypatch, lambda: place.table.delete(EqualTo("day", DAYS[2].isoformat())))
+    with pytest.raises(PlanOutdatedError, match="no row would be left"):
+        place.drop(KEYS[0], KEYS[1], expected=expected(place))
+    assert place.days() == [1, 1, 2, 2]
+
+
+@dataclass
+class Read:
+    """Manifests in memory, and which of them were opened."""
+
+    opened: list[str]
+
+    def get(self, uri: str) -> bytes:
+        self.opened.append(uri)
+        return Path(uri.removeprefix("file://")).read_bytes()
+
+
+def manifest(path: Path, files: list[tuple[int, int, int]], *, spec: int = 0, counts: bool = True) -> dict[str, Any]:
+    """A manifest of files (content, day, records), and the row of a list that names it."""
+    entries = [
+        {"status": 1, "snapshot_id": 1, "data_file": {"content": kind, "file_path": "f", "record_count": rows, "partition": {"day": day}}}
+        for kind, day, rows in files
+    ]  # fmt: skip
+    partition = {"type": "record", "name": "r102", "fields": [{"name": "day", "type": "int"}]}
+    fields = [{"name": name, "type": kind} for name, kind in (("content", "int"), ("file_path", "string"), ("record_count", "long"), ("partition", partition))]  # fmt: skip
+    file = {"type": "record", "name": "r2", "fields": fields}
+    schema = {"type": "record", "name": "manifest_entry", "fields": [{"name": "status", "type": "int"}, {"name": "snapshot_id", "type": "long"}, {"name": "data_file", "type": file}]}  # fmt: skip
+    data = write_avro(AvroFile(schema, "null", tuple(entries)))
+    path.write_bytes(data)
+    rows = sum(records for _, _, records in files)
+    return {
+        "manifest_path": f"file://{path}",
+        "manifest_length": len(data),
+        "partition_spec_id": spec,
+        "content": int(any(kind for kind, _, _ in files)),
+        "added_files_count": len(files),
+        "existing_files_count": 0,
+        "deleted_files_count": 0,
+        "added_rows_count": rows if counts else None,
+        "existing_rows_count": 0 if counts else None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "deletes", "counts", "left", "opens"),
+    [
+        # Days 1 and 2 go. What the list says is enough where more rows stay than anything can have deleted.
+        ([(0, 1, 5), (0, 3, 5)], [], True, True, False),
+        ([(0, 1, 5), (0, 3, 5)], [(1, 3, 4)], True, True, False),
+        ([(0, 1, 5), (0, 3, 5)], [(1, 3, 5)], True, False, True),
+        # Deletes in what goes take nothing from what stays, and one partition's nothing from another.
+        ([(0, 1, 9), (0, 3, 5)], [(1, 1, 9)], True, True, True),
+        ([(0, 3, 5), (0, 4, 1)], [(1, 3, 50)], True, True, True),
+        # Rows that are deleted by values cannot be counted.
+        ([(0, 1, 5), (0, 3, 5)], [(2, 3, 5)], True, True, True),
+        # Files without rows, and files whose rows nobody counted.
+        ([(0, 1, 5), (0, 3, 0)], [], True, False, True),
+        ([(0, 1, 5), (0, 3, -1)], [], True, True, True),
+        ([(0, 1, 5), (0, 2, 5)], [], True, False, True),
+        # A list of version 1 need not count rows.
+        ([(0, 1, 5), (0, 3, 5)], [], False, True, True),
+    ],
+)
+def test_whether_rows_are_left_beside_partitions(
+    tmp_path: Path,
+    data: list[tuple[int, int, int]],
+    deletes: list[tuple[int, int, int]],
+    counts: bool,
+    left: bool,
+    opens: bool,
+) -> None:
+    rows = [manifest(tmp_path / "data.avro", data, counts=counts)]
+    rows += [manifest(tmp_path / "deletes.avro", deletes, counts=counts)] if deletes else []
+    going = {partition_key(0, [day]): sum(max(n, 0) for _, d, n in data if d == day) for day in (1, 2)}
+    files = Read([])
+    found = leaves_rows(files, AvroFile({}, "null", tuple(rows)), going, sum(going.values()))  # type: ignore[arg-type]
+    assert (found, bool(files.opened)) == (left, opens)

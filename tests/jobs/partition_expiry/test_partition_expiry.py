@@ -77,7 +77,7 @@ def aged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     base = tmp_path_factory.mktemp("partitions")
     properties = partitioned.build(spark, base, LAKE)
     with Site(base, {LAKE: properties}) as site:
-        site.sections["partition_expiry"] = {"batch_size": 4}
+        site.sections["partition_expiry"] = {"batch_size": 4, "max_drop_share": 1.0}
         before = {name: snapshots(spark, name) for name in NAMES}
         row_ids = rows_of(spark, f"{LAKE}.t.hours_v3", "id, _row_id")
         disk = files_below(base / "warehouse")

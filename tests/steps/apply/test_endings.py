@@ -58,7 +58,12 @@ SECTIONS = {
     "orphan_cleanup": {"grace_period_hours": 24, "max_orphan_share": 1.0, "rate_limit_ms": 0, "batch_size": 3},
     "snapshot_expiry": {"retain_hours": 1},
     "physical_deletion": {"visibility_delay_hours": 1, "rate_limit_ms": 0, "batch_size": 3},
-    "partition_expiry": {"expiration_hours": 24, "timestamp_formatter": "yyyyMMdd", "timestamp_pattern": "$dt"},
+    "partition_expiry": {
+        "expiration_hours": 24,
+        "timestamp_formatter": "yyyyMMdd",
+        "timestamp_pattern": "$dt",
+        "max_drop_share": 1.0,
+    },
     "manifest_rewrite": {"min_manifests": 3, "min_gain": 0.1},
 }
 RECORDS = ("expired", "dropped", "clustered")

@@ -29,7 +29,12 @@ SECTIONS: Mapping[str, Mapping[str, Any]] = {
     "orphan_cleanup": {"grace_period_hours": 24, "max_orphan_share": 1.0, "rate_limit_ms": 0},
     "snapshot_expiry": {"retain_min": 1, "retain_hours": 1},
     "physical_deletion": {"visibility_delay_hours": 1, "rate_limit_ms": 0},
-    "partition_expiry": {"expiration_hours": 24 * 365, "strategy": "values-time", "timestamp_formatter": "yyyy-MM-dd"},
+    "partition_expiry": {
+        "expiration_hours": 24 * 365,
+        "strategy": "values-time",
+        "timestamp_formatter": "yyyy-MM-dd",
+        "max_drop_share": 1.0,
+    },
 }
 
 

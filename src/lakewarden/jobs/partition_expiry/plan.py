@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.logs import bind
+from lakewarden.model.brakes import DropSight, drop_brakes, refusal
 from lakewarden.model.errors import Refusal, UnsupportedTableError
-from lakewarden.model.partitions import PartitionExpiration, PartitionExpirer, PartitionFiles, PartitionLine
+from lakewarden.model.partitions import Extent, PartitionExpiration, PartitionExpirer, PartitionFiles, PartitionLine
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job, PartitionPolicy
 from lakewarden.model.ports import Progress
@@ -68,7 +69,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
             found[number] = _survey(deployment, fleet.states[number], policies, partitions.get(number, []), now)
 
     progress("write the plan", 0, 0)
-    tables = tuple(_tables(deployment, fleet, policies, chosen, found, partitions))
+    tables, stopped = _tables(fleet, policies, chosen, found, partitions)
     changing = {table.identifier for table in tables if any(table.changes.values())}
     result = draw_up(
         deployment,
@@ -78,6 +79,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         now,
         tables=tables,
         roots=tuple(planned_root(r, fleet, Findings()) for r in fleet.roots if changing.intersection(r.tables)),
+        brakes=stopped,
     )
     log.info("plan written", plan=result.plan.plan_id, partitions=result.plan.totals()["changes"].get("partitions", 0))
     return result
@@ -117,35 +119,58 @@ def _survey(
 
 
 def _tables(
-    deployment: Deployment,
     fleet: Fleet,
     policies: Policies,
     chosen: frozenset[str],
     found: Mapping[int, PartitionExpiration],
     partitions: Mapping[int, list[PartitionFiles]],
-) -> Iterator[TablePlan]:
+) -> tuple[tuple[TablePlan, ...], dict[str, tuple[str, ...]]]:
+    """Every chosen table, planned or refused, and whom each brake stops. What a brake stops is shown all the same."""
     refusals = refusals_of(fleet, Findings())
+    tables: list[TablePlan] = []
+    stopped: dict[str, list[str]] = {}
     for number, state in enumerate(fleet.states):
         if state.identifier not in chosen:
             continue
         mine = found.get(number, PartitionExpiration(inactive="its partitions do not age"))
+        policy = policies[state.identifier]
         reasons = [*refusals[state.identifier], *([mine.refusal] if mine.refusal else [])]
-        yield table_plan(
-            state,
-            policies[state.identifier].as_values(),
-            reasons[0] if reasons else None,
-            changes={} if reasons else {"partitions": len(mine.expired)},
-            detail={} if reasons else _detail(mine, partitions.get(number, [])),
+        shown = not reasons
+        held = partitions.get(number, [])
+        sight = _sight(mine, held, policy)
+        for brake, message in drop_brakes(sight) if shown else ():
+            reasons.append(refusal(brake, message))
+            stopped.setdefault(str(brake), []).append(state.identifier)
+        tables.append(
+            table_plan(
+                state,
+                policy.as_values(),
+                reasons[0] if reasons else None,
+                changes={"partitions": len(mine.expired)} if shown else {},
+                detail=_detail(mine, held, sight) if shown else {},
+            )
         )
+    return tuple(tables), {brake: tuple(names) for brake, names in stopped.items()}
 
 
-def _detail(found: PartitionExpiration, partitions: list[PartitionFiles]) -> dict[str, Any]:
+def _sight(found: PartitionExpiration, partitions: list[PartitionFiles], policy: PartitionPolicy) -> DropSight:
+    going = {line.partition for line in found.expired}
+    due = going | {line.partition for line in found.waiting}
+    return DropSight(
+        table=Extent.of(partitions),
+        going=Extent.of(row for row in partitions if row.partition in going),
+        due=Extent.of(row for row in partitions if row.partition in due),
+        max_share=policy.max_drop_share,
+    )
+
+
+def _detail(found: PartitionExpiration, partitions: list[PartitionFiles], sight: DropSight) -> dict[str, Any]:
     """What goes, with what each partition held when it was planned: one that has changed since is left alone."""
     held = {row.partition: row for row in partitions}
 
     def line(item: PartitionLine) -> dict[str, Any]:
         row = held[item.partition]
-        counts = {"files": row.files, "newest_ms": row.known_ms}
+        counts = {"files": row.files, "newest_ms": row.known_ms, "rows": row.rows, "bytes": row.bytes}
         return {"partition": item.partition.hex(), "label": item.label, "reason": item.reason, **counts}
 
     detail: dict[str, Any] = {
@@ -153,4 +178,7 @@ def _detail(found: PartitionExpiration, partitions: list[PartitionFiles]) -> dic
         "keep": [{"label": item.label, "reason": item.reason} for item in found.kept],
         "batches": [len(batch) for batch in found.batches],
     }
-    return detail | ({"inactive": found.inactive} if found.inactive else {})
+    if found.inactive:
+        return detail | {"inactive": found.inactive}
+    totals = {"table": sight.table.as_json(), "going": sight.going.as_json(), "due": sight.due.as_json()}
+    return detail | totals | {"empties": sight.empties}

@@ -8,12 +8,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from lakewarden.model.brakes import DropSight, braked_since, drop_brakes
 from lakewarden.model.errors import PlanOutdatedError
-from lakewarden.model.partitions import Drop
+from lakewarden.model.partitions import Drop, Extent, PartitionFiles
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import PartitionPolicy
 from lakewarden.model.run import FailedFile
 from lakewarden.model.table import Holder, TableState
+from lakewarden.model.verdict import Brake
 from lakewarden.pipeline.read.notes import note_refusal
 from lakewarden.pipeline.read.partitions import by_table, partitions_here
 from lakewarden.pipeline.read.to_read import ToRead
@@ -72,7 +74,9 @@ class Run(TableRun):
             if state.refusal is not None or state.uuid != table.uuid:
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
-            changed = self._changed(state, table)
+            partitions = self._partitions(state, table)
+            changed = self._changed(partitions, table)
+            self._check_brakes(table, partitions, changed)
             expirer = required(self.deployment.format_of(name).partition_expirer, name)
             for number, batch in enumerate(_batches(table)):
                 if (name, number) in self._done:
@@ -97,10 +101,28 @@ class Run(TableRun):
             _identifier(self.run_id, name, number),
             lineage(self.deployment, self.plan, self.run_id),
             {key: (line["files"], line["newest_ms"]) for key, line in zip(keys, going, strict=True)},
+            may_empty=Brake.TABLE_EMPTIED in self._lifted(name),
         )
 
-    def _changed(self, state: TableState, table: TablePlan) -> frozenset[str]:
-        """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
+    def _lifted(self, name: str) -> frozenset[str]:
+        """The brakes that an operator lifted for a table: those that the plan names it under.
+
+        A table that others have emptied since is not what the operator of another table's brake has answered for.
+        """
+        found = {brake for brake in self.claim.lifted if name in self.plan.brakes.get(brake, ())}
+        return frozenset(found | ({Brake.DROP_SHARE} if Brake.TABLE_EMPTIED in found else set()))
+
+    def _check_brakes(self, table: TablePlan, partitions: Sequence[PartitionFiles], changed: frozenset[str]) -> None:
+        """Raise if the table has lost so much since the plan that a brake is pulled, which was not before."""
+        planned = {line["partition"] for line in table.detail["expire"]} - changed
+        going = Extent.of(row for row in partitions if row.partition.hex() in planned)
+        sight = DropSight(Extent.of(partitions), going, going, table.policy["max_drop_share"])
+        for brake, message in drop_brakes(sight):
+            if brake not in self._lifted(table.identifier):
+                raise braked_since(table.identifier, brake, message)
+
+    def _partitions(self, state: TableState, table: TablePlan) -> list[PartitionFiles]:
+        """What the partitions of a table hold now."""
         policy = PartitionPolicy.of({**table.policy, "enabled": True})
         expirer = required(self.deployment.format_of(table.identifier).partition_expirer, table.identifier)
         holder = expirer.latest(state, policy)
@@ -116,7 +138,11 @@ class Run(TableRun):
         )
         if 0 in notes:
             raise PlanOutdatedError(note_refusal(notes[0]).message)
-        now = {row.partition.hex(): (row.files, row.known_ms) for row in rows.get(0, [])}
+        return rows.get(0, [])
+
+    def _changed(self, partitions: Sequence[PartitionFiles], table: TablePlan) -> frozenset[str]:
+        """Planned partitions that hold other files now than when they were planned, unless this run dropped them."""
+        now = {row.partition.hex(): (row.files, row.known_ms) for row in partitions}
         done = {n for name, n in self._done if name == table.identifier}
         settled = {line["partition"] for n, batch in enumerate(_batches(table)) if n in done for line in batch}
         return frozenset(

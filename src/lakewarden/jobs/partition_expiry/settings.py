@@ -21,6 +21,7 @@ class PartitionExpiry(JobSection):
     max_partitions: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
     time_zone: str = "UTC"
+    max_drop_share: float = Field(default=0.5, ge=0, le=1)
 
     @field_validator("time_zone")
     @classmethod

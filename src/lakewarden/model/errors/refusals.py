@@ -23,4 +23,6 @@ BRAKE_REFUSALS = {
     "LW-BRAKE-005": "orphan-cap",
     "LW-BRAKE-006": "reachable-shrank",
     "LW-BRAKE-007": "damaged-table",
+    "LW-BRAKE-008": "drop-share",
+    "LW-BRAKE-009": "table-emptied",
 }

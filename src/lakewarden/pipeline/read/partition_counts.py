@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.frames import dealt, local
 from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask, once, read_lists
-from lakewarden.pipeline.read.partitions import DDL, KEYS, Times, count_partitions
+from lakewarden.pipeline.read.partitions import DDL, KEYS, SUMMED, Times, count_partitions
 from lakewarden.pipeline.read.to_read import ToRead
 
 
@@ -20,9 +20,7 @@ def partitions_of(spark: SparkSession, wanted: ToRead, read: ReadTask, times: Ti
     counted = (
         _manifests(spark, wanted, read).where(opened).mapInArrow(count_partitions(read, times), DDL).groupBy(*KEYS)
     )
-    sums = counted.agg(
-        F.sum("files").alias("files"), F.max("newest").alias("newest"), F.sum("unknown").alias("unknown")
-    )
+    sums = counted.agg(F.max("newest").alias("newest"), *(F.sum(name).alias(name) for name in SUMMED))
     return sums.toArrow()
 
 

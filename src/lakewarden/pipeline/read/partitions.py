@@ -1,4 +1,4 @@
-"""What each partition of each table holds: added minus deleted files, and the newest of them. No file name travels."""
+"""What each partition of each table holds: added minus deleted files, rows and bytes, and the newest. No file name travels."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from lakewarden.pipeline.read.manifests import BYTES_AT_ONCE, ReadTask, read_lis
 from lakewarden.pipeline.read.notes import NOTE, error_note
 from lakewarden.pipeline.read.to_read import ToRead
 
+HELD = ("files", "rows", "deletes", "bytes")
+SUMMED = (*HELD, "unknown")
 # One row per table and partition of some manifests; in place of a partition, a task's note.
 PARTITIONS = pa.schema(
     [
         (c.TABLE, pa.int32()),
         ("partition", pa.binary()),
-        ("files", pa.int64()),
-        ("newest", pa.int64()),
-        ("unknown", pa.int64()),
         ("note", pa.string()),
+        ("newest", pa.int64()),
+        *((name, pa.int64()) for name in SUMMED),
     ]
 )
-DDL = f"{c.TABLE} int, partition binary, files bigint, newest bigint, unknown bigint, note string"
+DDL = c.ddl(PARTITIONS)
 KEYS = [c.TABLE, "partition", "note"]
 
 Batches = Iterable[pa.RecordBatch]
@@ -85,10 +86,10 @@ def _summed(found: pa.Table, tables: NDArray[np.int32], times: Times) -> pa.Tabl
         {
             c.TABLE: pa.array(tables, pa.int32()),
             "partition": found["partition"],
-            "files": found["files"].cast(pa.int64()),
-            "newest": newest,
-            "unknown": pc.is_null(newest).cast(pa.int64()),
             "note": pa.nulls(found.num_rows, pa.string()),
+            "newest": newest,
+            **{name: found[name].cast(pa.int64()) for name in HELD},
+            "unknown": pc.is_null(newest).cast(pa.int64()),
         }
     )
     return added_up(rows)
@@ -104,14 +105,14 @@ def _moments(found: pa.Table, tables: NDArray[np.int32], times: Times) -> Any:
 
 
 def _noted(notes: Iterable[tuple[int, str]]) -> pa.Table:
-    rows = [{c.TABLE: table, "note": note, "files": 0, "unknown": 0} for table, note in notes]
+    rows = [{c.TABLE: table, "note": note, **dict.fromkeys(SUMMED, 0)} for table, note in notes]
     return pa.Table.from_pylist(rows, schema=PARTITIONS)
 
 
 def added_up(rows: pa.Table) -> pa.Table:
     """PARTITIONS with each table's partition once."""
-    sums = rows.group_by(KEYS).aggregate([("files", "sum"), ("newest", "max"), ("unknown", "sum")])
-    return sums.rename_columns([*KEYS, "files", "newest", "unknown"]).select(PARTITIONS.names).cast(PARTITIONS)
+    sums = rows.group_by(KEYS).aggregate([("newest", "max"), *((name, "sum") for name in SUMMED)])
+    return sums.rename_columns(PARTITIONS.names).cast(PARTITIONS)
 
 
 def partitions_here(wanted: ToRead, read: ReadTask, times: Times | None = None) -> pa.Table:
@@ -131,6 +132,9 @@ def by_table(rows: pa.Table) -> tuple[Mapping[int, list[PartitionFiles]], Mappin
             notes.setdefault(row[c.TABLE], row["note"])
         else:
             known = row["newest"]
-            files = PartitionFiles(row["partition"], row["files"], None if row["unknown"] else known, known)
+            held = {name: row[name] for name in HELD}
+            files = PartitionFiles(
+                row["partition"], newest_ms=None if row["unknown"] else known, known_ms=known, **held
+            )
             found.setdefault(row[c.TABLE], []).append(files)
     return found, notes

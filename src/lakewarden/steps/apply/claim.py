@@ -113,7 +113,9 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
         raise PlanOutdatedError(f"no configured catalog holds {unseen[0]}, which the plan has read; nothing was done")
     if deployment.clock.now() >= plan.expires_at and deployment.ledger.runs.open_for_plan(plan.plan_id) is None:
         raise PlanExpiredError(f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC; nothing was done")
-    if not plan.allowed(overrides) and any(table.refusal for table in plan.tables):
+    # A run that was begun goes on with the brakes that were lifted for it, also where nobody names them again.
+    lifted = terms_at_start(deployment, plan, Terms(tuple(overrides))).lifted
+    if not plan.allowed(lifted) and any(table.refusal for table in plan.tables):
         raise NothingAppliedError(f"plan {plan.plan_id} has no table that may be changed; nothing was done")
 
 

@@ -88,8 +88,9 @@ class TableRun:
 
     @cached_property
     def planned(self) -> Sequence[TablePlan]:
-        """The tables that the plan changes."""
-        return [table for table in self.plan.tables if table.refusal is None and any(table.changes.values())]
+        """The tables that the plan changes, also those that only lifted brakes kept from it."""
+        allowed = self.plan.allowed(self.claim.lifted)
+        return [table for table in self.plan.tables if table.identifier in allowed and any(table.changes.values())]
 
     def to_do(self) -> list[TablePlan]:
         """Those of them that are neither done nor failed."""

@@ -34,11 +34,20 @@ MANIFEST_FIELDS = {
     "content": ("data_file.content",),
     "size": ("data_file.file_size_in_bytes",),
 }
-PARTITION_FIELDS = {"status": ("status",), "snapshot": ("snapshot_id",)}
-REQUIRED = frozenset({"path", "length", "status"})
+PARTITION_FIELDS = {
+    "status": ("status",),
+    "snapshot": ("snapshot_id",),
+    "content": ("data_file.content",),
+    "records": ("data_file.record_count",),
+    "bytes": ("data_file.file_size_in_bytes",),
+    "part": ("data_file.content_size_in_bytes",),
+}
+REQUIRED = frozenset({"path", "length", "status", "records", "bytes"})
 # A manifest says in its header by which spec its partitions are to be read.
 SPEC = b"partition-spec-id"
 DELETED = 2  # the status of an entry; added (1) and existing (0) entries are live
+DATA, POSITIONS = 0, 1  # what a file has: rows, or positions of rows that are deleted; 2 is values of such rows
+HELD = ("rows", "deletes", "bytes")
 
 
 class IcebergReader:
@@ -86,7 +95,7 @@ def manifest_columns(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def partition_columns(names: Iterable[str]) -> Mapping[str, str]:
-    """The status, the snapshot, and the values p0, p1, … of the partition in the order of its spec."""
+    """The status, the snapshot, what the file holds, and the values p0, p1, … of the partition in the order of its spec."""
     present = list(names)
     fields = [name for name in present if re.fullmatch(r"data_file\.partition\.[^.]+", name)]
     return _pick(PARTITION_FIELDS, present, "manifest") | {f"p{place}": name for place, name in enumerate(fields)}
@@ -145,9 +154,16 @@ def _by_partition(entries: pa.Table, owner: Any, specs: Mapping[int, int]) -> Pa
     names = [name for name in entries.column_names if name[0] == "p" and name[1:].isdigit()]
     snapshots = entries["snapshot"] if "snapshot" in entries.column_names else pa.nulls(entries.num_rows, pa.int64())
     rows = pa.table(
-        {"owner": pa.array(owner), "snapshot": snapshots, **{name: _number(entries[name]) for name in names}}
+        {
+            "owner": pa.array(owner),
+            "snapshot": snapshots,
+            **_held(entries),
+            **{name: _number(entries[name]) for name in names},
+        }
     ).filter(pc.fill_null(pc.less(entries["status"], DELETED), True))
-    sums = rows.group_by(["owner", "snapshot", *names]).aggregate([([], "count_all")])
+    sums = rows.group_by(["owner", "snapshot", *names]).aggregate(
+        [([], "count_all"), *((name, "sum") for name in HELD)]
+    )
     owners = sums["owner"].to_numpy()
     values = zip(*(sums[name].to_pylist() for name in names), strict=True) if names else [()] * sums.num_rows
     keys: dict[tuple[int, tuple[Any, ...]], bytes] = {}
@@ -160,10 +176,28 @@ def _by_partition(entries: pa.Table, owner: Any, specs: Mapping[int, int]) -> Pa
         {
             "partition": pa.array(partitions, pa.binary()),
             "files": sums["count_all"],
+            **{name: sums[f"{name}_sum"].cast(pa.int64()) for name in HELD},
             "snapshot": sums["snapshot"].cast(pa.int64()),
         }
     )
     return Part(table, owners)
+
+
+def _held(entries: pa.Table) -> dict[str, Any]:
+    """What the file of each entry holds: rows, positions of deleted rows, bytes."""
+    records, size = (entries[name].cast(pa.int64()) for name in ("records", "bytes"))
+    if records.null_count or size.null_count:
+        raise ValueError("an entry does not say how many records or bytes its file has")
+    # Imports of old versions wrote -1 where they did not count. Such a file is not empty.
+    records = pc.if_else(pc.less(records, 0), 1, records)
+    content = _content(entries)
+    # A vector is a part of a file that may hold many.
+    part = pc.coalesce(_counts(entries, "part"), size)
+    return {
+        "rows": pc.if_else(pc.equal(content, DATA), records, 0),
+        "deletes": pc.if_else(pc.equal(content, POSITIONS), records, 0),
+        "bytes": part,
+    }
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:

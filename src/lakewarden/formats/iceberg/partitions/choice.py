@@ -64,10 +64,10 @@ def expirable_partitions(
             kept.append(line)
     going = [line for _, line in sorted(expired, key=lambda pair: (pair[0], pair[1].label))]
     most = policy.max_partitions or AT_A_TIME
-    kept += [PartitionLine(p.partition, p.label, f"limit of {most} at a time") for p in going[most:]]
+    waiting = tuple(PartitionLine(p.partition, p.label, f"limit of {most} at a time") for p in going[most:])
     size = policy.batch_size or most
     batches = tuple(tuple(going[:most][at : at + size]) for at in range(0, len(going[:most]), size))
-    return PartitionExpiration(batches, tuple(sorted(kept, key=lambda line: line.label)))
+    return PartitionExpiration(batches, tuple(sorted([*kept, *waiting], key=lambda line: line.label)), waiting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,13 @@ from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
 from lakewarden.formats.iceberg.manifests.files import DATA, DELETED, read_list, read_manifest
 from lakewarden.formats.iceberg.metadata.known import Version
 from lakewarden.formats.iceberg.partitions.bounds import may_hold
+from lakewarden.formats.iceberg.partitions.rest import leaves_rows, rows_of
 from lakewarden.formats.iceberg.partitions.specs import key_of, specs_of
+from lakewarden.model.brakes import EMPTY, braked_since
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError
 from lakewarden.model.partitions import Drop
 from lakewarden.model.ports import Files
+from lakewarden.model.verdict import Brake
 
 TRIES = 8
 COMMIT = "lakewarden.commit"
@@ -32,11 +36,12 @@ COMMIT = "lakewarden.commit"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the partitions hold now: in which manifests, how much and how new in each, and which data files."""
+    """What the partitions hold now: in which manifests, how much and how new in each, how many rows, which data files."""
 
     manifests: AvroFile
     affected: Mapping[int, frozenset[bytes]]
     held: Mapping[bytes, tuple[int, int | None]]
+    rows: Mapping[bytes, int]
     data_files: frozenset[str]
 
 
@@ -51,7 +56,7 @@ def drop_partitions(
     """Drop these partitions from the main branch; None if they hold no file any more.
 
     A repeated call finds the commit that the first one made. Raises CommitConflictError if other writers were quicker
-    too often, and what reading the table raises.
+    too often, PlanOutdatedError if no row would be left in the table as it is by now, and what reading the table raises.
     """
     tries = Retrying(
         retry=retry_if_exception_type(MovedOnError),
@@ -81,6 +86,8 @@ def _try(
     kept = {"kept": [partition.hex() for partition in changed]} if changed else {}
     if not going:
         return {"partitions": 0, **kept} if changed else None
+    if not drop.may_empty and not leaves_rows(files, found.manifests, going, sum(found.rows[p] for p in going)):
+        raise braked_since(table, Brake.TABLE_EMPTIED, EMPTY)
     unique = new_id()
     removal = start_removal(version.document, version.location, unique.int >> 65, str(unique))
 
@@ -122,6 +129,7 @@ def find_files(document: Mapping[str, Any], files: Files, partitions: Iterable[b
     times = {int(s["snapshot-id"]): int(s["timestamp-ms"]) for s in document.get("snapshots") or []}
     manifests = read_list(files, snapshot)
     held: dict[bytes, tuple[int, int | None]] = {}
+    rows: Counter[bytes] = Counter()
     affected: dict[int, set[bytes]] = {}
     data_files: set[str] = set()
     for place, row in enumerate(manifests.records):
@@ -136,12 +144,13 @@ def find_files(document: Mapping[str, Any], files: Files, partitions: Iterable[b
             affected.setdefault(place, set()).add(key)
             if row.get("content", DATA) == DATA:
                 data_files.add(file["file_path"])
+                rows[key] += rows_of(file)
             count, newest = held.get(key, (0, None))
             # Exactly as partitions are counted: an entry that does not say its snapshot has no time.
             added = times.get(entry["snapshot_id"])
             held[key] = count + 1, added if newest is None else newest if added is None else max(newest, added)
     touched = {place: frozenset(keys) for place, keys in affected.items()}
-    return Found(manifests, touched, held, frozenset(data_files)) if held else None
+    return Found(manifests, touched, held, rows, frozenset(data_files)) if held else None
 
 
 def commits_in_main(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -29,10 +29,17 @@ MANIFEST_FIELDS = {
     "external": "_FILE._EXTERNAL_PATH",
     "size": "_FILE._FILE_SIZE",
 }
-PARTITION_FIELDS = {"partition": "_PARTITION", "status": "_KIND", "created": "_FILE._CREATION_TIME"}
+PARTITION_FIELDS = {
+    "partition": "_PARTITION",
+    "status": "_KIND",
+    "created": "_FILE._CREATION_TIME",
+    "records": "_FILE._ROW_COUNT",
+    "deletes": "_FILE._DELETE_ROW_COUNT",
+    "bytes": "_FILE._FILE_SIZE",
+}
 INDEX_FIELDS = {"path": "_FILE_NAME", "status": "_KIND", "external": "_EXTERNAL_PATH"}
 INDEX_MARK = "_INDEX_TYPE"
-OPTIONAL = frozenset({"extra", "external", "created", "size"})
+OPTIONAL = frozenset({"extra", "external", "created", "size", "deletes"})
 ADDED = 0  # the kind of an entry: 0 adds a file, 1 deletes it
 
 
@@ -104,14 +111,27 @@ def _with_extra(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
 
 
 def _partitions(table: pa.Table) -> pa.Table:
-    signs = pc.if_else(pc.equal(table["status"], ADDED), 1, -1)
+    signs = pc.if_else(pc.equal(table["status"], ADDED), 1, -1).cast(pa.int64())
+    records, size = _numbers(table, "records"), _numbers(table, "bytes")
+    if records.null_count or size.null_count:
+        raise ValueError("an entry does not say how many records or bytes its file has")
+    # A record that deletes a row counts as a record of its file.
+    deletes = pc.fill_null(_numbers(table, "deletes"), 0)
+    rows = pc.subtract(records, deletes)
     return pa.table(
         {
             "partition": table["partition"].cast(pa.binary()),
-            "files": signs.cast(pa.int64()),
+            "files": signs,
+            "rows": pc.multiply(signs, rows),
+            "deletes": pc.multiply(signs, deletes),
+            "bytes": pc.multiply(signs, size),
             "created": _millis(table),
         }
     )
+
+
+def _numbers(entries: pa.Table, name: str) -> Any:
+    return entries[name].cast(pa.int64()) if name in entries.column_names else pa.nulls(entries.num_rows, pa.int64())
 
 
 def _millis(entries: pa.Table) -> Any:

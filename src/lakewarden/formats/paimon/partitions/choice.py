@@ -21,10 +21,14 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class PartitionRetention:
-    """The partitions that go, in the order they go, and those that stay. `inactive` says why the job has no say here."""
+    """The partitions that go, in the order they go, and those that stay. `inactive` says why the job has no say here.
+
+    `waiting` are those that stay only because no more may go at a time.
+    """
 
     expired: tuple[PartitionLine, ...] = ()
     kept: tuple[PartitionLine, ...] = ()
+    waiting: tuple[PartitionLine, ...] = ()
     batch_size: int = 100
     inactive: str | None = None
     refusal: Refusal | None = None
@@ -62,9 +66,9 @@ def expirable_partitions(
             kept.append(judged)
     going = [judged for _, judged in sorted(expired, key=lambda pair: pair[0])]
     late = f"limit of {rules.max_partitions} at a time"
-    kept += [PartitionLine(p.partition, p.label, late) for p in going[rules.max_partitions :]]
-    kept.sort(key=lambda judged: judged.label)
-    return PartitionRetention(tuple(going[: rules.max_partitions]), tuple(kept), rules.batch_size)
+    waiting = tuple(PartitionLine(p.partition, p.label, late) for p in going[rules.max_partitions :])
+    kept = sorted([*kept, *waiting], key=lambda judged: judged.label)
+    return PartitionRetention(tuple(going[: rules.max_partitions]), tuple(kept), waiting, rules.batch_size)
 
 
 @dataclass(frozen=True, slots=True)

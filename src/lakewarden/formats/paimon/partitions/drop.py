@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,8 +19,10 @@ from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.metadata.support import check_supported
 from lakewarden.formats.paimon.metadata.table import PaimonTable, Schema, Snapshot
 from lakewarden.formats.paimon.partitions.values import Column, decode, partition_columns
+from lakewarden.model.brakes import EMPTY, braked_since
 from lakewarden.model.errors import UnreadableMetadataError, UnsupportedTableError
 from lakewarden.model.ports import Files
+from lakewarden.model.verdict import Brake
 
 POSTPONED = -2  # the bucket number of tables whose files get their bucket later
 _INDEXES = frozenset({"HASH", "DELETION_VECTORS"})
@@ -52,6 +55,7 @@ def drop_partitions(
     properties: Mapping[str, str] | None = None,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     table_now: Callable[[str], PaimonTable] | None = None,
+    may_empty: bool = False,
 ) -> Dropped:
     """Drop these partitions (the bytes of `_PARTITION`) from the main branch; no commit if none holds a file any more.
 
@@ -60,7 +64,7 @@ def drop_partitions(
 
     A repeated call with the same user and identifier finds the commit that the first one made. Raises
     UnsupportedTableError for a table that needs more than a commit, CommitConflictError if other writers were quicker
-    too often, and what reading the table raises.
+    too often, PlanOutdatedError if no row would be left and the table may not be emptied, and what reading the table raises.
     """
     commit = Commit(commit_user, commit_identifier, now_ms, properties or {})
     kept: frozenset[bytes] = frozenset()
@@ -73,7 +77,7 @@ def drop_partitions(
 
     def plan(table: PaimonTable) -> Changes | None:
         nonlocal kept
-        changes, kept = plan_drop(table, frozenset(partitions), files, expected or {})
+        changes, kept = plan_drop(table, frozenset(partitions), files, expected or {}, may_empty=may_empty)
         return changes
 
     made = commit_changes(location, read, plan, commit, files, sleep, new_id)
@@ -94,7 +98,12 @@ def check_droppable(schema: Schema) -> None:
 
 
 def plan_drop(
-    table: PaimonTable, partitions: frozenset[bytes], files: Files, expected: Mapping[bytes, Held]
+    table: PaimonTable,
+    partitions: frozenset[bytes],
+    files: Files,
+    expected: Mapping[bytes, Held],
+    *,
+    may_empty: bool = False,
 ) -> tuple[Changes | None, frozenset[bytes]]:
     """What a commit changes in the latest snapshot, None if nothing; and the partitions that hold something unexpected.
 
@@ -116,11 +125,13 @@ def plan_drop(
     deleted = tuple(part for part in live.deleted(columns) if part.partition not in kept)
     if not deleted:
         return None, kept
+    if not may_empty and not live.leaves_rows(partitions - kept):
+        raise braked_since(table.location, Brake.TABLE_EMPTIED, EMPTY)
     return Changes(manifests, deleted, _remaining_index(table, latest, partitions - kept, files)), kept
 
 
 class _Live:
-    """The entries of some partitions, added minus deleted, whatever order they come in."""
+    """The entries of some partitions, added minus deleted, whatever order they come in; of the others, how many rows."""
 
     def __init__(self, partitions: frozenset[bytes], every_bucket: bool) -> None:
         self._partitions = partitions
@@ -128,12 +139,14 @@ class _Live:
         self._counts: dict[Identity, int] = {}
         self._added: dict[Identity, tuple[str, Record]] = {}
         self._shapes: dict[str, AvroFile] = {}
+        self._rows: Counter[bytes] = Counter()
         self.held: dict[bytes, Held] = {}
 
     def add(self, uri: str, file: AvroFile) -> None:
         shape = file.shape
         self._shapes.setdefault(shape, AvroFile(file.schema, file.codec, ()))
         for record in file.records:
+            self._rows[record["_PARTITION"]] += _rows(record)
             if record["_PARTITION"] not in self._partitions:
                 continue
             if record["_KIND"] not in (0, 1):
@@ -146,6 +159,10 @@ class _Live:
             self.held[record["_PARTITION"]] = files + sign, max(times, default=None)
             if record["_KIND"] == 0:
                 self._added[identity] = shape, record
+
+    def leaves_rows(self, going: Collection[bytes]) -> bool:
+        """Whether a partition that stays has more rows than records that delete rows."""
+        return any(count > 0 for partition, count in self._rows.items() if partition not in going)
 
     def deleted(self, columns: Sequence[Column]) -> Iterator[DeletedFiles]:
         """What is live, a partition and shape at a time."""
@@ -179,6 +196,14 @@ def _identity(record: Record) -> Identity:
         file.get("_EMBEDDED_FILE_INDEX"),
         file.get("_EXTERNAL_PATH"),
     )
+
+
+def _rows(record: Record) -> int:
+    """Rows that an entry adds, or takes away, less those that its file deletes."""
+    file = record["_FILE"]
+    # A record that deletes is counted as one of the file's, and takes a row of another file.
+    rows = int(file["_ROW_COUNT"]) - 2 * int(file.get("_DELETE_ROW_COUNT") or 0)
+    return rows if record["_KIND"] == 0 else -rows
 
 
 def _created_ms(record: Record) -> int | None:

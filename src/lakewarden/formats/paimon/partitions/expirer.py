@@ -52,7 +52,11 @@ class PaimonPartitionExpirer:
             return PartitionExpiration(refusal=error.refusal())
         found: PartitionRetention = expirable_partitions(schema, policy, partitions, now)
         return PartitionExpiration(
-            batches=tuple(found.batches), kept=found.kept, inactive=found.inactive, refusal=found.refusal
+            batches=tuple(found.batches),
+            kept=found.kept,
+            waiting=found.waiting,
+            inactive=found.inactive,
+            refusal=found.refusal,
         )
 
     def drop(self, pointer: Pointer, drop: Drop, now_ms: int) -> Mapping[str, Any] | None:
@@ -70,6 +74,7 @@ class PaimonPartitionExpirer:
             expected=drop.expected,
             properties=drop.properties,
             table_now=self._known.now,
+            may_empty=drop.may_empty,
         )
         found: dict[str, Any] = {}
         if (commit := made.commit) is not None:
