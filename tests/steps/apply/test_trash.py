@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.known_table import KnownTable
+from lakewarden.steps.observe import mounts
 from lakewarden.storage.store import UNLISTABLE
 from tests.support.worlds import MakeWorld, World, hand_plan, plant_rows
 
@@ -58,11 +60,12 @@ def test_a_file_that_a_table_took_in_where_it_lies_is_not_purged(world: World, m
     assert (trash(world), steps(world, third.run_id)["purge"]) == ([], {"run": first.run_id, "files": 1})
 
 
-@pytest.mark.parametrize("how", ["through a link", "where it came from"])
+@pytest.mark.parametrize("how", ["through a link", "through a second mount", "where it came from"])
 def test_a_file_that_a_table_needs_by_another_address_is_not_purged(
     world: World, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """A table reads the copy by a link that leads to the trash; or a slow writer commits the file after it went there."""
+    """A table reads the copy by a link or a mount that leads to the trash; or a slow writer commits the file after it went
+    there."""
     rows = plant_rows(world.table(), "data/part=a/rows-{}.parquet")
     whole = rows.read_bytes()
     first = world.apply(hand_plan(world, [rows]))
@@ -71,6 +74,15 @@ def test_a_file_that_a_table_needs_by_another_address_is_not_purged(
         link = world.base / "alias"
         link.symlink_to(world.base / "state")
         world.table("web.clicks").add_files([f"file://{link}/{taken.relative_to(world.base / 'state')}"])
+    elif how == "through a second mount":
+        # Mounting takes rights that a test may not have: the same files lie there, and the kernel's table says why.
+        shutil.copytree(world.base / "state", world.base / "second")
+        told = world.base / "mountinfo"
+        told.write_text(
+            f"27 1 1:0 / / rw - ext4 d rw\n30 27 1:0 {world.base}/state {world.base}/second rw - ext4 d rw\n"
+        )
+        monkeypatch.setattr(mounts, "TABLE", told)
+        world.table("web.clicks").add_files([f"file://{world.base}/second/{taken.relative_to(world.base / 'state')}"])
     else:
         rows.write_bytes(whole)
         world.table("web.clicks").add_files([f"file://{rows}"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.steps.observe.links import aliased, reached_by_links
-from lakewarden.steps.observe.mounts import Mounts
+from lakewarden.steps.observe.mounts import Mounts, real
 
 TABLE = """\
 27 1 254:0 / / rw - ext4 /dev/vda rw
@@ -41,6 +41,21 @@ def test_a_directory_has_one_name(path: str, one: str) -> None:
 
 def test_without_a_table_every_path_is_where_it_says() -> None:
     assert Mounts("").one_name("/a/b") == "/a/b"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "one"),
+    [
+        ("file:///bind/t/", "file:///data/wh/t/"),
+        ("file:///bind/t/data-", "file:///data/wh/t/data-"),
+        # What names begin with may be no more than the top, and never the directory that a process happens to be in.
+        ("file:///", "file:///"),
+        ("file:///d", "file:///d"),
+        ("s3://bucket/bind/", "s3://bucket/bind/"),
+    ],
+)
+def test_so_have_names_in_it(prefix: str, one: str) -> None:
+    assert real(prefix, Mounts(TABLE)) == one
 
 
 @pytest.fixture

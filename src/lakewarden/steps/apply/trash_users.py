@@ -4,7 +4,6 @@ leads there, or may need it where it came from, as a slow writer does that commi
 from __future__ import annotations
 
 import json
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,9 +27,8 @@ from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.manifest_cache import cache_files
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
+from lakewarden.steps.observe.mounts import Mounts, real
 from lakewarden.storage.quarantine import trash_address
-
-LOCAL = "file://"
 
 
 @dataclass
@@ -47,6 +45,7 @@ class TrashUsers:
     names: Mapping[str, str]
     states: dict[str, TableState] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)
+    mounts: Mounts = field(default_factory=Mounts)
 
     @staticmethod
     def of(deployment: Deployment, trash: str, run_id: str, quarantined: Iterable[str]) -> TrashUsers:
@@ -59,6 +58,7 @@ class TrashUsers:
         Raises LakewardenError if a table, or a catalog, cannot be read: it may need what lies here.
         """
         began = self.deployment.clock.boot()
+        self.mounts = Mounts()
         now = pointers_of(self.deployment.formats.values())
         moved = [found for name, found in now.items() if self._seen(name) != found[1].metadata_location]
         read = load_states(moved, self.deployment.clock.now() - MARGINS.grace_floor) if moved else []
@@ -106,12 +106,12 @@ class TrashUsers:
                     yield at + name
 
     def _in_trash_by(self, directory: str) -> str | None:
-        """What a directory is called in the trash, if it lies there, by whatever links it leads there."""
+        """What a directory is called in the trash, if it lies there, by whatever links or mounts it leads there."""
         place = FileUri.parse(self.trash).as_prefix()
         if directory.startswith(place):
             return directory
-        real, there = _real(directory), _real(place)
-        return place + real.removeprefix(there) if real.startswith(there) else None
+        found, there = real(directory, self.mounts), real(place, self.mounts)
+        return place + found.removeprefix(there) if found.startswith(there) else None
 
     def _by_name(self, state: TableState) -> tuple[pa.ChunkedArray, list[str]]:
         home = own_home(self.deployment, state)
@@ -140,8 +140,8 @@ class TrashUsers:
         """Whether all names with this beginning lie neither in the trash nor where its files came from."""
         if beginning is None:
             return False
-        place, real = _real(FileUri.parse(self.trash).as_prefix()), _real(beginning)
-        if real.startswith(place) or place.startswith(real):
+        place, found = (real(name, self.mounts) for name in (FileUri.parse(self.trash).as_prefix(), beginning))
+        if found.startswith(place) or place.startswith(found):
             return False
         addresses = list(self.origins)
         at = bisect_left(addresses, beginning)
@@ -160,11 +160,3 @@ def _doubt(state: TableState, why: str) -> LakewardenError:
         f"{state.identifier} cannot be read ({why}); it may have taken in files where they lie in the trash, so nothing "
         "was purged"
     )
-
-
-def _real(prefix: str) -> str:
-    """A local directory, or the beginning of names in one, without the links in it; any other address as it is."""
-    if not prefix.startswith(LOCAL):
-        return prefix
-    directory, _, rest = prefix.removeprefix(LOCAL).rpartition("/")
-    return f"{LOCAL}{os.path.realpath(directory).rstrip('/')}/{rest}"

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from lakewarden.model.errors import Refusal, UnlistableError
 from lakewarden.model.roots import named_outside
 from lakewarden.model.table import TableState
-from lakewarden.steps.observe.mounts import Mounts
+from lakewarden.steps.observe.mounts import LOCAL, Mounts, real
 
-LOCAL = "file://"
 STRAY = UnlistableError.code
 HINT = "Name every table, and every directory it writes to, by the same path."
 
@@ -33,7 +32,7 @@ def aliased(prefixes: Iterable[str], states: Iterable[TableState]) -> dict[str, 
     above: list[tuple[str, str]] = []
     mounts = Mounts()
     # In order, whatever lies within a directory follows it.
-    for there, place in sorted((_real(place, mounts), place) for place in local.union(*map(_elsewhere, states))):
+    for there, place in sorted((real(place, mounts), place) for place in local.union(*map(_elsewhere, states))):
         while above and not there.startswith(above[-1][0]):
             above.pop()
         for around, other in above:
@@ -103,10 +102,6 @@ def _elsewhere(state: TableState) -> Iterator[str]:
     for key in named_outside(state):
         if key.startswith(LOCAL):
             yield key.rpartition("/")[0] + "/"
-
-
-def _real(prefix: str, mounts: Mounts) -> str:
-    return f"{LOCAL}{mounts.one_name(os.path.realpath(prefix.removeprefix(LOCAL))).rstrip('/')}/"
 
 
 def _refusal(place: str, prefix: str) -> Refusal:

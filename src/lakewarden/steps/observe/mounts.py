@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+LOCAL = "file://"
 TABLE = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -48,6 +49,14 @@ class Mounts:
             if mount.root == "/" or within == mount.root or within.startswith(f"{mount.root}/"):
                 return _joined(mount.point, within[len(mount.root.rstrip("/")) :])
         return path
+
+
+def real(prefix: str, mounts: Mounts) -> str:
+    """A local directory, or the beginning of names in one, without links and second mounts; any other address as it is."""
+    if not prefix.startswith(LOCAL):
+        return prefix
+    directory, _, rest = prefix.removeprefix(LOCAL).rpartition("/")
+    return f"{LOCAL}{mounts.one_name(os.path.realpath(directory or '/')).rstrip('/')}/{rest}"
 
 
 def _mount(line: str) -> Mount:
