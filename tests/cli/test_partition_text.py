@@ -66,6 +66,17 @@ def test_the_scale_of_one_table(table: TablePlan, words: str | None) -> None:
     assert scale_of(table) == words
 
 
+def test_partitions_that_are_too_young_are_counted_together() -> None:
+    reasons = [f"day ended 2026-11-{day:02} 00:00:00, not more than 90 days ago" for day in range(1, 21)]
+    table = losing("lake.a", 1, 3)
+    keep = [{"label": f"day={n}", "reason": reason} for n, reason in enumerate([*reasons, "day is null"])]
+    summary = printed(show_summary, plan_of(replace(table, detail={**table.detail, "keep": keep})))
+    assert [line.split(maxsplit=2) for line in summary.splitlines() if line.startswith("  kept")] == [
+        ["kept", "20", "not more than 90 days ago"],
+        ["kept", "1", "day is null"],
+    ]
+
+
 def test_the_largest_partitions_are_named_first_and_the_rest_is_counted() -> None:
     text = printed(show_scale, losing("t", 11, 12), 2)
     assert text.splitlines()[1:] == [

@@ -10,6 +10,7 @@ from lakewarden.model.plan import Plan, TablePlan
 
 SHOWN_PARTITIONS = 10
 SHOWN_EMPTY = 5
+YOUNG = "not more than "
 
 Line = Mapping[str, Any]
 
@@ -51,6 +52,11 @@ def show_partitions(screen: Screen, plan: Plan, limit: int) -> None:
         screen.line(f"{fate:<12} {size(line['bytes']):>11}  {table.identifier} {line['label']}   {line['reason']}")
     if len(found) > limit:
         screen.line(f"and {number(len(found) - limit)} more partitions; --limit {len(found)} lists them all")
+
+
+def why_kept(reason: str) -> str:
+    """A reason without the moment in it: of partitions that are too young, each has a moment of its own."""
+    return reason[reason.index(YOUNG) :] if YOUNG in reason else reason
 
 
 def show_scales(screen: Screen, tables: Sequence[TablePlan], limit: int) -> None:

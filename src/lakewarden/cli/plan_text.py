@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from lakewarden.cli.partition_text import drop_question, show_scale, show_scales
+from lakewarden.cli.partition_text import drop_question, show_scale, show_scales, why_kept
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
@@ -182,7 +182,7 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     show_scale(screen, table)
     for line in table.detail.get("refs", {}).get("expire", ()):
         screen.line(f"  {'':<26}{line['kind']:>14}   {line['name']}: {line['reason']}")
-    reasons = Counter(line["reason"] for line in table.detail.get("keep", ()))
+    reasons = Counter(why_kept(line["reason"]) for line in table.detail.get("keep", ()))
     for reason, count in reasons.most_common(SHOWN_REASONS):
         screen.line(f"  {'kept':<26}{number(count):>14}   {reason}")
     if (before := table.detail.get("before")) and (after := table.detail.get("after")):
