@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
@@ -82,7 +83,7 @@ def drop_question(plan: Plan, lifted: Collection[str] = ()) -> str:
         return "Drop nothing?"
     if len(tables) == 1:
         return f"Drop {scale_of(tables[0])}. Go on?"
-    going, whole = (_sum(table.detail[kind] for table in tables) for kind in ("going", "table"))
+    going, whole = (sum((Counter(t.detail[kind]) for t in tables), Counter()) for kind in ("going", "table"))
     told = f"Drop {_counts(going, whole)}, in {number(len(tables))} tables"
     empty = [table.identifier for table in tables if table.detail["empties"]]
     if empty:
@@ -129,11 +130,3 @@ def _share(table: TablePlan) -> float:
     """The largest of the shares of partitions, rows and bytes, as the brake takes it."""
     going, whole = table.detail["going"], table.detail["table"]
     return max(going[kind] / whole[kind] if whole[kind] > 0 else 0.0 for kind in ("partitions", "rows", "bytes"))
-
-
-def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for count in counts:
-        for name, value in count.items():
-            total[name] = total.get(name, 0) + value
-    return total
