@@ -25,8 +25,11 @@ from lakewarden.model.uri import is_address
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
     from lakewarden.ledger.runs import Run
+    from lakewarden.model.cost import Cost
+    from lakewarden.model.forecast import Forecast
     from lakewarden.night.one_job import Asked
     from lakewarden.reports.check import Answer, Question, Waiting
+    from lakewarden.reports.page import WrittenReport
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
     from lakewarden.steps.observe.given_up import GivenUp
@@ -335,6 +338,41 @@ class Warden:
         from lakewarden.reports.doctor import examine
 
         return examine(self._deployment)
+
+    def forecast(
+        self, *, select: str | Sequence[str] = (), exclude: str | Sequence[str] = (), progress: Progress | None = None
+    ) -> Forecast:
+        """What snapshot expiry would release of the tables that match, at each of several retentions. Changes nothing."""
+        from lakewarden.reports.forecast import forecast
+
+        return forecast(self._deployment, tuple(select), tuple(exclude), progress or _quiet)
+
+    def report(
+        self,
+        out: str,
+        *,
+        select: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (),
+        with_forecast: bool = True,
+        progress: Progress | None = None,
+    ) -> WrittenReport:
+        """Write one HTML page about the fleet. Changes nothing. `with_forecast`: with a part for which Spark is started."""
+        from lakewarden.reports.page import write_report
+
+        return write_report(
+            self._deployment,
+            out,
+            JOBS,
+            select=tuple(select),
+            exclude=tuple(exclude),
+            with_forecast=with_forecast,
+            progress=progress,
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """The prices of `[cost]`."""
+        return self._settings.cost.prices
 
     def explain(self, uri: str) -> dict[str, Any]:
         from lakewarden.reports.explain import explain

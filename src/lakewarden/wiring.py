@@ -78,6 +78,7 @@ class Wiring:
             policy_for=self._settings.policy_for,
             warm_spark=self._warm_spark,
             inventory=self._settings.inventory,
+            cost=self._settings.cost.prices,
         )
 
     @cached_property

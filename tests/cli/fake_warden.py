@@ -39,6 +39,30 @@ def plan_of(*tables: TablePlan, brakes: Mapping[str, tuple[str, ...]] | None = N
     return Plan("orphan-cleanup", NOW, later, before, actor, tables, (), (), brakes=brakes or {}).sealed()
 
 
+def doctor_report(refused: int = 1, attention: int = 0, healthy: int = 1, **more: Any) -> dict[str, Any]:
+    """A doctor's report on so many tables, with a password in the words of a refusal."""
+    names = [f"prod.space_{i % 7}.table_{i:04}" for i in range(refused + attention + healthy)]
+    bad = [
+        {
+            "code": f"LW-TABLE-{code:03}", "count": len(part), "alike": len(part) == 1, "tables": part,
+            "message": f"manifest m{code}.avro of https://u:hunter2@h is cut: it has 12 of 8,192 bytes; nothing was touched",
+            "hint": "Restore the manifest from a backup, then plan again.",
+        }
+        for code in range(1, 10) if (part := names[:refused][code - 1 :: 9])
+    ]  # fmt: skip
+    look = names[refused : refused + attention]
+    group = {"code": "never planned", "count": attention, "alike": True, "message": "no plan has looked at it yet",
+             "hint": "Run lakewarden plan orphans.", "tables": look}  # fmt: skip
+    return {
+        "tables": len(names), "roots": len(names), "frozen": None, "refused": [], "refused_by_code": bad,
+        "health": {"refused": refused, "attention": attention, "healthy": healthy},
+        "attention": [group] if look else [], "doubts": [], "shared_roots": [], "nested_roots": [], "forks": [],
+        "unknown_uuids": [], "missing_live_files": [], "broken_refs": [], "never_maintained": look,
+        "reclaimable": {"files": 3, "bytes": 3 << 30}, "newest_plan": None, "stale_leases": [], "open_intents": [],
+        "pending": {"files": 0, "bytes": 0, "tables": 0, "oldest": None}, "forgotten_runs": [], **more,
+    }  # fmt: skip
+
+
 @dataclass
 class FakeWarden:
     """What the worker promises, without a lake."""
@@ -177,12 +201,7 @@ class FakeWarden:
         }
 
     def doctor(self) -> dict[str, Any]:
-        return {
-            "shared_roots": [],
-            "forks": [{"uuid": "u1"}],
-            "reclaimable": {"files": 3},
-            "catalog": "https://u:hunter2@h",
-        }
+        return doctor_report()
 
     def explain(self, uri: str) -> dict[str, Any]:
         return {"uri": uri, "verdict": "live", "through": ["main"]}

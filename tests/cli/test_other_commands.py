@@ -25,8 +25,8 @@ def test_policy_shows_sources_and_no_secret(lakewarden: Any) -> None:
 
 def test_doctor_reads_out_its_report_without_secrets(lakewarden: Any) -> None:
     out = lakewarden("doctor").out
-    assert "shared roots" not in out
-    assert "- uuid=u1" in out
+    assert "2 tables in 2 directories: 1 refused, 1 healthy" in out
+    assert "LW-TABLE-001" in out
     assert "hunter2" not in out + lakewarden("doctor", "--output", "json").out
 
 

@@ -1,4 +1,4 @@
-"""`tables`, `policy`, `doctor`, `explain`, `audit`: questions about the lake and about what was done to it."""
+"""`tables`, `policy`, `explain`, `audit`: questions about the lake and about what was done to it."""
 
 from __future__ import annotations
 
@@ -67,14 +67,6 @@ def _toml(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else value
-
-
-def doctor(shared: Shared) -> int:
-    """Report on the health of the fleet. Reads only."""
-    report = redact(worker.open_worker(shared).doctor())
-    screen = Screen()
-    screen.document(report) if shared.as_json else screen.facts(report)
-    return Exit.DONE
 
 
 def explain(shared: Shared, file: FileArgument) -> int:

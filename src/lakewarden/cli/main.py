@@ -18,6 +18,7 @@ from lakewarden.cli import (
     lake_commands,
     plan_commands,
     protection_commands,
+    report_commands,
     run_commands,
 )
 from lakewarden.cli.option_sets import Commands
@@ -44,7 +45,9 @@ for command in (
     protection_commands.forget,
     lake_commands.tables,
     lake_commands.policy,
-    lake_commands.doctor,
+    report_commands.doctor,
+    report_commands.forecast,
+    report_commands.report,
     lake_commands.explain,
     control_commands.leases,
     control_commands.freeze,

@@ -38,6 +38,14 @@ class Screen:
         self.terminal = self._stream.isatty() if terminal is None else terminal
         self._width = (width or columns_of(self._stream)) if self.terminal else None
 
+    def can_print(self, text: str) -> bool:
+        """Whether the stream can carry these characters."""
+        try:
+            text.encode(getattr(self._stream, "encoding", None) or "utf-8")
+        except (UnicodeEncodeError, LookupError):
+            return False
+        return True
+
     def line(self, text: str = "", style: str | None = None) -> None:
         text = printable(text).rstrip()
         for part in wrapped(text, self._width) if self._width else (text,):

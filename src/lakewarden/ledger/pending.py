@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 from sqlalchemy import delete, func, select, update
@@ -11,6 +12,7 @@ from sqlalchemy import delete, func, select, update
 from lakewarden.ledger.bulk import INSTANT, delete_keys, put_columns, read_columns
 from lakewarden.ledger.connection import Connections, chunks
 from lakewarden.ledger.schema import pending, runs
+from lakewarden.model.plan import Tally
 
 CHUNK = 10_000
 SMALL_CHUNK = 500
@@ -28,6 +30,13 @@ WAITING = pa.schema(
     ]
 )
 ENTERED = pa.schema([(c.name, pa.string() if c.name in _OURS else WAITING.field(c.name).type) for c in pending.columns])
+
+
+class Waiting(NamedTuple):
+    """Files that wait to be deleted, and since when the first of them does."""
+
+    tally: Tally
+    since: datetime
 
 
 class Pending:
@@ -106,6 +115,14 @@ class Pending:
             return int(
                 connection.execute(query if run_id is None else query.where(pending.c.run_id == run_id)).scalar_one()
             )
+
+    def waiting(self) -> dict[str, Waiting]:
+        """What waits, by table."""
+        counts = (func.count(), func.coalesce(func.sum(pending.c.size), 0), func.min(pending.c.released_at))
+        query = select(pending.c.table_name, *counts).group_by(pending.c.table_name)
+        with self._connections.read() as connection:
+            rows = connection.execute(query).all()
+        return {str(name): Waiting(Tally(int(files), int(size)), since) for name, files, size, since in rows}
 
     def iter_uris(self, batch: int = 10_000) -> Iterator[list[str]]:
         """Every waiting file, in lists of at most `batch`.

@@ -176,6 +176,7 @@ RULES: Mapping[str, Rule] = {
     "limit": or_none(whole(1)),
     "runs.limit": whole(1),
     "out": or_none(place),
+    "report.out": place,
     "override_brakes": brakes,
     "plan": plan,
     "standing.plan": header,
@@ -203,6 +204,7 @@ RULES: Mapping[str, Rule] = {
     "verdict": or_none(one_of(Verdict)),
     "wait": or_none(number(0)),
     "waiting": or_none(call_back),
+    "with_forecast": yes_or_no,
     "writer": or_none(text),
 }
 

@@ -139,6 +139,14 @@ class LoggedMetadata:
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """When a snapshot was made, and how many bytes it added; None where the snapshot does not say."""
+
+    at_ms: int
+    added_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """One table at one metadata file: everything small that planning needs to know of it."""
 
@@ -158,6 +166,7 @@ class TableState:
     history: tuple[LoggedMetadata, ...] = ()
     snapshot_ids: frozenset[int] = frozenset()
     updated_ms: int = 0
+    commits: tuple[Commit, ...] = ()  # what was added and when, where snapshots say it
     writer_prefixes: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     refusal: Refusal | None = None

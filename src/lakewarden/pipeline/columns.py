@@ -22,6 +22,8 @@ MARK_DELETED = 16  # beside MARK_LIVE: the entry that names it says that it was 
 MARK_RELEASED = 32  # named by what is about to expire
 MARK_NOTE = 8  # not a file: a message from a task to the driver, in place of a key
 
+MARK_LEVELS = 8  # the first bit of marks that stand for cases: needed in the first case, in the second, …
+
 CONTENT_INDEX = 2
 CONTENT_SIDECAR = 3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -10,16 +10,15 @@ from typing import Any
 from lakewarden.ledger.plans import SavedPlan
 from lakewarden.model.brakes import CODES
 from lakewarden.model.errors import Refusal
+from lakewarden.model.health import Health, Status
 from lakewarden.model.lease import LeaseState
-from lakewarden.model.plan import TablePlan, Tally
-from lakewarden.model.policy import Job
-from lakewarden.model.verdict import Brake, Verdict
+from lakewarden.model.verdict import Brake
+from lakewarden.reports.overview import Overview, broken_refs, overview_of
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import Fleet, load_fleet
+from lakewarden.steps.observe.fleet import Fleet
 from lakewarden.steps.observe.state_age import forgotten_runs
 
 FOREIGN, FORK = "LW-ROOT-002", "LW-ROOT-003"
-PLANS_LOOKED_AT = 100
 RUNS_LOOKED_AT = 1000
 
 Facts = dict[str, Any]
@@ -27,65 +26,70 @@ Facts = dict[str, Any]
 
 def examine(deployment: Deployment) -> Facts:
     """A report on the whole fleet as plain values. Reads only."""
-    fleet = load_fleet(deployment, deployment.clock.now())
-    plans = deployment.ledger.plans.list(Job.ORPHAN_CLEANUP, PLANS_LOOKED_AT)
-    present = {state.identifier for state in fleet.states}
-    planned, maintained = _plans_of_tables(deployment, plans, present)
-    refused = dict(_refused(fleet, planned))
+    found = overview_of(deployment)
+    fleet = found.fleet
+    refused = sorted(found.refused.items())
     return {
         "tables": len(fleet.states),
         "roots": len(fleet.roots),
-        "refused": [_refusal(name, why) for name, why in sorted(refused.items())],
+        "health": {str(status): count for status, count in found.counts.items()},
+        "frozen": frozen_json(found),
+        "refused": [_refusal(name, why) for name, why in refused],
+        "refused_by_code": list(by_reason(found.health, Status.REFUSED)),
+        "attention": list(by_reason(found.health, Status.ATTENTION)),
         "doubts": [
             {"table": doubt.table, "code": doubt.code, "message": f"it {doubt.why}", "hint": doubt.hint}
             for doubt in fleet.doubts
         ],
         "shared_roots": list(_shared(fleet)),
         "nested_roots": list(_nested(fleet)),
-        "forks": [_refusal(name, why) for name, why in sorted(refused.items()) if why.code == FORK],
-        "unknown_uuids": [_refusal(name, why) for name, why in sorted(refused.items()) if why.code == FOREIGN],
+        "forks": [_refusal(name, why) for name, why in refused if why.code == FORK],
+        "unknown_uuids": [_refusal(name, why) for name, why in refused if why.code == FOREIGN],
         "missing_live_files": [
             _refusal(name, table.refusal)
-            for name, (_, table) in sorted(planned.items())
+            for name, (_, table) in sorted(found.planned.items())
             if table.refusal and table.refusal.code == CODES[Brake.LIVE_MISSING]
         ],
         "broken_refs": list(_broken_refs(fleet)),
-        "never_maintained": sorted(present - maintained),
-        "reclaimable": asdict(_reclaimable(planned)),
-        "newest_plan": _plan(plans[0]) if plans else None,
-        "stale_leases": list(_stale_leases(deployment)),
-        "open_intents": list(_open_intents(deployment)),
+        "never_maintained": sorted({state.identifier for state in fleet.states} - found.maintained),
+        "reclaimable": asdict(found.reclaimable),
+        "pending": pending_json(found),
+        "newest_plan": _plan(found.newest_plan) if found.newest_plan else None,
+        "stale_leases": list(stale_leases(deployment)),
+        "open_intents": list(open_intents(deployment)),
         "forgotten_runs": forgotten_runs(deployment),
     }
 
 
-def _plans_of_tables(
-    deployment: Deployment, plans: list[SavedPlan], present: set[str]
-) -> tuple[dict[str, tuple[SavedPlan, TablePlan]], set[str]]:
-    """Of each table the newest plan that looked at it; and the tables that some run has cleaned."""
-    newest: dict[str, tuple[SavedPlan, TablePlan]] = {}
-    maintained: set[str] = set()
-    for saved in plans:
-        header = deployment.ledger.plans.header(saved.plan_id)
-        for table in header.tables if header else ():
-            if table.identifier in present:
-                newest.setdefault(table.identifier, (saved, table))
-            if saved.used_by is not None and table.refusal is None:
-                maintained.add(table.identifier)
-    return newest, maintained
+def by_reason(health: Mapping[str, Health], status: Status) -> Iterator[Facts]:
+    """Why tables have a status, the most frequent reason first, each with its tables. A table may have several reasons.
+
+    `message` and `hint` are the first table's; `alike` says whether every table has the same.
+    """
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for name, found in sorted(health.items()):
+        for reason in found.reasons if found.status is status else ():
+            groups.setdefault(reason.code, []).append((name, reason.message, reason.hint))
+    for code, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        (_, message, hint), names = members[0], [name for name, _, _ in members]
+        alike = all(member[1:] == (message, hint) for member in members)
+        yield {
+            "code": code, "count": len(names), "message": message, "hint": hint, "alike": alike, "tables": names,
+        }  # fmt: skip
 
 
-def _refused(fleet: Fleet, planned: dict[str, tuple[SavedPlan, TablePlan]]) -> Iterator[tuple[str, Refusal]]:
-    """Tables that are left alone: by what the newest plan saw, and before that by what is visible right now."""
-    for name, (_, table) in planned.items():
-        if table.refusal is not None:
-            yield name, table.refusal
-    for root in fleet.roots:
-        if root.refusal is not None:
-            yield from ((name, root.refusal) for name in root.tables)
-    for state in fleet.states:
-        if state.refusal is not None:
-            yield state.identifier, state.refusal
+def frozen_json(found: Overview) -> Facts | None:
+    """The freeze in force: who, when and why."""
+    if found.frozen is None:
+        return None
+    return {"by": found.frozen.who, "since": found.frozen.when.isoformat(), "reason": found.frozen.reason or ""}
+
+
+def pending_json(found: Overview) -> Facts:
+    """What expiry released and physical deletion has not yet taken."""
+    waiting = found.pending()
+    since = waiting.since.isoformat() if waiting.tally.files else None
+    return {**asdict(waiting.tally), "tables": len(found.waiting), "oldest": since}
 
 
 def _refusal(table: str, why: Refusal) -> Facts:
@@ -103,33 +107,32 @@ def _shared(fleet: Fleet) -> Iterator[Facts]:
 
 
 def _nested(fleet: Fleet) -> Iterator[Facts]:
-    """Directories of one table that lie within another table's."""
-    for root in fleet.roots:
-        inside = {
-            claim.identifier: claim.prefix
-            for claim in fleet.claims
-            if claim.prefix != root.prefix and claim.prefix.startswith(root.prefix)
-        }
-        outer = {claim.identifier for claim in fleet.claims if claim.prefix == root.prefix}
+    """Directories of one table that lie within another table's.
+
+    Roots are disjoint, so with both in the order of their names each directory is looked at once.
+    """
+    claims = sorted(fleet.claims, key=lambda claim: claim.prefix)
+    at = 0
+    for root in sorted(fleet.roots, key=lambda root: root.prefix):
+        outer: set[str] = set()
+        inside: dict[str, str] = {}
+        while at < len(claims) and claims[at].prefix.startswith(root.prefix):
+            claim = claims[at]
+            if claim.prefix == root.prefix:
+                outer.add(claim.identifier)
+            else:
+                inside[claim.identifier] = claim.prefix
+            at += 1
         for name in sorted(inside.keys() - outer):
             yield {"prefix": root.prefix, "tables": sorted(outer), "inside": inside[name], "table": name}
 
 
-def _broken_refs(fleet: Fleet) -> Iterator[Facts]:
-    """Branches and tags whose snapshot the metadata does not hold."""
-    for state in fleet.states:
-        for ref in state.refs:
-            if ref.snapshot_id not in state.snapshot_ids:
-                yield {"table": state.identifier, "ref": ref.name, "snapshot_id": ref.snapshot_id}
-
-
-def _reclaimable(planned: dict[str, tuple[SavedPlan, TablePlan]]) -> Tally:
-    """What the newest plans would free, where nobody has applied them."""
-    total = Tally()
-    for saved, table in planned.values():
-        if table.refusal is None and saved.used_by is None:
-            total += table.verdicts.get(Verdict.ORPHAN, Tally())
-    return total
+def _broken_refs(fleet: Fleet) -> Iterable[Facts]:
+    return (
+        {"table": state.identifier, "ref": ref.name, "snapshot_id": ref.snapshot_id}
+        for state in fleet.states
+        for ref in broken_refs(state)
+    )
 
 
 def _plan(saved: SavedPlan) -> Facts:
@@ -141,7 +144,7 @@ def _plan(saved: SavedPlan) -> Facts:
     }
 
 
-def _stale_leases(deployment: Deployment) -> Iterator[Facts]:
+def stale_leases(deployment: Deployment) -> Iterator[Facts]:
     """Leases whose holder has been silent for longer than they live. By wall clocks, so a hint and no proof."""
     now = deployment.clock.now()
     for record in deployment.leases.list():
@@ -149,7 +152,7 @@ def _stale_leases(deployment: Deployment) -> Iterator[Facts]:
             yield {"key": record.key, "holder": record.holder, "renewed_at": record.renewed_at.isoformat()}
 
 
-def _open_intents(deployment: Deployment) -> Iterator[Facts]:
+def open_intents(deployment: Deployment) -> Iterator[Facts]:
     """Batches that were announced and never recorded: the next apply of their plan settles them."""
     for run in deployment.ledger.runs.list(RUNS_LOOKED_AT):
         if run.finished_at is None:

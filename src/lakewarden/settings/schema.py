@@ -14,7 +14,7 @@ from lakewarden.model.redaction import redact
 from lakewarden.model.uri import FileUri
 from lakewarden.reports.check import Found
 from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
-from lakewarden.settings.sections import CatalogSection, Spark, State, Worker
+from lakewarden.settings.sections import CatalogSection, Cost, Spark, State, Worker
 from lakewarden.steps.section import JobSection, Section
 
 # In a section of [storage]: the name under which the same store is known.
@@ -59,6 +59,7 @@ class Settings(BaseSettings, Jobs):
     spark: Spark = Field(default_factory=Spark)
     catalogs: dict[str, CatalogSection] = Field(default_factory=dict)
     storage: dict[str, dict[str, object]] = Field(default_factory=dict)
+    cost: Cost = Field(default_factory=Cost)
     overrides: list[Override] = Field(default_factory=list)
 
     # Which file and which environment variables the values came from; filled by load_settings.

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from lakewarden.formats.registry import format_names, is_format_name
+from lakewarden.model.cost import Cost as Prices
 from lakewarden.model.uri import FileUri
 from lakewarden.steps.section import Section, address
 
@@ -89,3 +90,15 @@ class CatalogSection(Section):
                 f"is not allowed; allowed: {' or '.join(repr(n) for n in format_names())}".replace("'", '"')
             )
         return name
+
+
+class Cost(Section):
+    """What storage costs, for the estimates of `forecast` and `report`."""
+
+    per_gib_month: float = Field(default=0.023, ge=0, allow_inf_nan=False)
+    per_1000_requests: float = Field(default=0.005, ge=0, allow_inf_nan=False)
+    currency: str = Field(default="USD", min_length=1, max_length=8)
+
+    @property
+    def prices(self) -> Prices:
+        return Prices(self.per_gib_month, self.per_1000_requests, self.currency)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.leases import Leases
 from lakewarden.model.clock import Clock
+from lakewarden.model.cost import Cost
 from lakewarden.model.errors import PlanOutdatedError, Refusal
 from lakewarden.model.format import Format
 from lakewarden.model.ports import Progress, Reader
@@ -67,6 +68,7 @@ class Deployment:
     policy_for: PolicyFor
     warm_spark: WarmSpark
     inventory: Mapping[str, str]
+    cost: Cost = field(default_factory=Cost)
 
     def format_of(self, identifier: str) -> Format:
         """The Format whose catalog holds a table. Raises PlanOutdatedError if no catalog of that name is configured."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.logs import bind
-from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.expiry import Expiration
 from lakewarden.model.plan import TablePlan, Tally
 from lakewarden.model.policy import ExpiryPolicy, Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.roots import Root
 from lakewarden.model.run import PlanResult
-from lakewarden.model.table import TableState
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
@@ -24,10 +21,10 @@ from lakewarden.steps.compare.compare import Ground, compare
 from lakewarden.steps.compare.findings import Findings, reached_of, refusals_of
 from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet, moved_since
+from lakewarden.steps.observe.expirations import surveys
+from lakewarden.steps.observe.fleet import Fleet, moved_since
 from lakewarden.steps.observe.shards import listing_of
 from lakewarden.steps.observe.strangers import refused_roots, strangers_in
-from lakewarden.steps.observe.writers import in_use_since
 from lakewarden.steps.plan.document import (
     Request,
     draw_up,
@@ -52,7 +49,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     fleet, policies, chosen = to_change(deployment, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of, now)
 
     progress("decide", 0, 0)
-    expirations = dict(_surveys(deployment, fleet, policies, chosen, now))
+    expirations = dict(surveys(deployment, fleet, policies, chosen, now))
     going = {number: found for number, found in expirations.items() if found}
     names = {fleet.states[number].identifier for number in going}
     roots = [root for root in fleet.roots if root.refusal is None and names.intersection(root.tables)]
@@ -84,26 +81,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     )
     log.info("plan written", plan=result.plan.plan_id, snapshots=result.plan.totals()["changes"].get("snapshots", 0))
     return result
-
-
-def _surveys(
-    deployment: Deployment, fleet: Fleet, policies: Mapping[str, ExpiryPolicy], chosen: frozenset[str], now: datetime
-) -> Iterator[tuple[int, Expiration]]:
-    """What may go of each chosen table that can be read, tables side by side."""
-    in_use = in_use_since(deployment)
-    asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
-
-    def survey(state: TableState) -> Expiration:
-        expirer = deployment.format_of(state.identifier).expirer
-        if expirer is None:
-            why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
-            return Expiration(refusal=UnsupportedTableError(why).refusal())
-        policy = replace(policies[state.identifier], in_use_since=in_use.get(state.identifier))
-        return expirer.survey(state, policy, now)
-
-    with ThreadPoolExecutor(LOAD_THREADS) as pool:
-        answers = pool.map(lambda found: survey(found[1]), asked)
-        yield from zip((number for number, _ in asked), answers, strict=True)
 
 
 def _findings(

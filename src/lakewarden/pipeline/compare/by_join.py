@@ -84,6 +84,18 @@ def join_and_judge(
 
     `memories` are MARKS by address.
     """
+    found = joined(listed, marked, task, memories)
+    live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
+    # A live row is only counted, so its name does not have to travel any further; a link's does.
+    live = live & ~F.col(c.FLAG).eqNullSafe(SYMLINK)
+    counted = [
+        F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names
+    ]
+    return found.select(*counted).mapInArrow(judge_and_write(task), ddl(ANSWER)).toArrow()
+
+
+def joined(listed: DataFrame, marked: DataFrame, task: JudgeTask, memories: DataFrame | None = None) -> DataFrame:
+    """JOINED, every row with its name: LISTED candidates, and MARKS of what is needed, all marks of a file as one."""
     if memories is not None and not task.homes:
         marked, memories = marked.unionByName(memories), None
     if len(task.prefixes) <= FEW_ROOTS:
@@ -98,16 +110,8 @@ def join_and_judge(
         F.min(c.KIND).alias(c.KIND),
         F.bit_or(c.MARK).alias(c.MARK),
     )
-    joined = _by_name(listed, known, task.homes) if task.homes else listed.join(known, c.KEY, "full_outer")
-    if memories is not None:
-        joined = _with_memories(joined, memories)
-    live = (F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0) & F.col(c.ROOT).isNotNull()
-    # A live row is only counted, so its name does not have to travel any further; a link's does.
-    live = live & ~F.col(c.FLAG).eqNullSafe(SYMLINK)
-    counted = [
-        F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names
-    ]
-    return joined.select(*counted).mapInArrow(judge_and_write(task), ddl(ANSWER)).toArrow()
+    found = _by_name(listed, known, task.homes) if task.homes else listed.join(known, c.KEY, "full_outer")
+    return found if memories is None else _with_memories(found, memories)
 
 
 def _by_name(listed: DataFrame, known: DataFrame, homes: Mapping[int, str]) -> DataFrame:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,7 @@ from lakewarden.storage.stores import Stores
 MOST_LIVE = 4_000_000
 
 Batches = Iterable[pa.RecordBatch]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -175,14 +177,24 @@ def _by_join_whatever_the_cache_does(
     touches: bool = False,
 ) -> Answer:
     """The answer by the join; where a file of the cache changed since it was looked at, once more without the cache."""
+    fresh = asked.cache
+
+    def once(asked: Comparison) -> Answer:
+        left = kept if asked.cache is fresh else ()
+        return _by_join(named, candidates, rules, asked, memory, left, touches=touches)
+
+    return whatever_the_cache_does(once, asked)
+
+
+def whatever_the_cache_does(ask: Callable[[Comparison], T], asked: Comparison) -> T:
+    """What `ask` answers; where a file of the cache changed since it was looked at, once more without the cache."""
     try:
-        return _by_join(named, candidates, rules, asked, memory, kept, touches=touches)
+        return ask(asked)
     except Exception as error:
         # A task's error comes back as Spark's, with the task's own in its text.
         if CacheChangedError.__name__ not in str(error):
             raise
-    afresh = replace(asked, cache=CacheFiles(asked.cache.writer))
-    return _by_join(named, candidates, rules, afresh, memory, touches=touches)
+    return ask(replace(asked, cache=CacheFiles(asked.cache.writer)))
 
 
 def _by_join(
@@ -205,7 +217,7 @@ def _by_join(
     memories = [by_join.remembered(spark, (uri for page in memory.pending() for uri in page), c.MARK_PENDING)]
     if memory.seen is not None:
         memories.append(by_join.remembered(spark, memory.seen.to_pylist(), c.MARK_SEEN))
-    rows = by_join.join_and_judge(_listed(spark, candidates, asked), marked, rules, union(memories))
+    rows = by_join.join_and_judge(listed_rows(spark, candidates, asked), marked, rules, union(memories))
     answer = Answer.of(rows)
     if asked.count_needs:
         answer = replace(answer, needed=_needs(marked))
@@ -235,7 +247,7 @@ def _needs(marked: DataFrame) -> dict[int, int]:
     return {row[c.TABLE]: row["count"] for row in needed.groupBy(c.TABLE).count().collect()}
 
 
-def _listed(spark: SparkSession, candidates: Candidates, asked: Comparison) -> DataFrame:
+def listed_rows(spark: SparkSession, candidates: Candidates, asked: Comparison) -> DataFrame:
     """LISTED of all candidates."""
     stores = asked.read.stores
     found = [stored(spark, candidates.listed, c.LISTED, stores)]

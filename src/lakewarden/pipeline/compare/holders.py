@@ -58,12 +58,19 @@ class Holders:
     @staticmethod
     def of(holders: Iterable[TableHolders], homes: Mapping[str, str], before: Iterable[TableHolders] = ()) -> Holders:
         """Holders of some tables, each table with its number; what only those of `before` need is released."""
-        numbered = [
-            (number, state, holder, mark)
-            for mark, tables in ((c.MARK_LIVE, holders), (c.MARK_RELEASED, before))
-            for number, state, several in tables
-            for holder in several
-        ]
+        return Holders.marked(
+            [
+                (number, state, holder, mark)
+                for mark, tables in ((c.MARK_LIVE, holders), (c.MARK_RELEASED, before))
+                for number, state, several in tables
+                for holder in several
+            ],
+            homes,
+        )
+
+    @staticmethod
+    def marked(numbered: Sequence[tuple[int, TableState, Holder, int]], homes: Mapping[str, str]) -> Holders:
+        """Holders of some tables, each with its table's number and the mark that whatever it needs is given."""
         states = (
             (i, replace(state, manifest_lists=h.manifest_lists, manifests=h.manifests, files=h.files))
             for i, (_, state, h, _) in enumerate(numbered)

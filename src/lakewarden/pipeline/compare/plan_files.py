@@ -74,7 +74,7 @@ def judge_and_write(task: JudgeTask) -> Callable[[Iterable[pa.RecordBatch]], Ite
             live = pc.or_(pc.is_null(listed[c.KEY]), pc.and_(linked, needed))
             told["links"].append(listed.filter(linked).select([c.KEY]).rename_columns(LINKS.names))
             if (strange := listed.filter(pc.or_(pc.invert(live), linked))).num_rows:
-                told["signs"].append(_signs(strange, task.rules))
+                told["signs"].append(signs_of(strange, task.rules))
             told["counts"].append(_counts(_live(listed.filter(live))))
             told["touches"].append(_touches(listed.filter(live)))
             rest = listed.filter(pc.invert(live))
@@ -154,7 +154,7 @@ def _missing(rows: pa.Table) -> pa.Table:
     return sums.rename_columns([c.TABLE, "files", "example"]).cast(MISSING)
 
 
-def _signs(rows: pa.Table, rules: Rules) -> pa.Table:
+def signs_of(rows: pa.Table, rules: Rules) -> pa.Table:
     """That a root is not what it seems: links, unlistable names, another format's files."""
     flags = rows[c.FLAG].combine_chunks()
     keys = rows[c.KEY].combine_chunks()

@@ -69,10 +69,10 @@ def compare(
     answer = in_spark(lambda: compare_files(holders, candidates, task, asked, memory))
     empty_parts(deployment, [ground.directory + part.name for part in answer.discarded])
     remember(deployment, answer.kept)
-    return _with_links(Findings.of(answer, rules.changing), answer, ground.fleet)
+    return with_links(Findings.of(answer, rules.changing), answer, ground.fleet)
 
 
-def _with_links(findings: Findings, answer: Answer, fleet: Fleet) -> Findings:
+def with_links(findings: Findings, answer: Answer, fleet: Fleet) -> Findings:
     """With the roots refused whose files a manifest, or a link under another root, reaches by another name."""
     found = reached_by_links((root.prefix for root in fleet.roots), (*answer.directories, *answer.links))
     if not found:

@@ -105,8 +105,12 @@ def check_places(deployment: Deployment, fleet: Fleet, request: Request) -> None
 
 
 def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
-    """The fleet, less what may not be committed to: stores whose clock is off, and tables under two names, of which a
-    commit through one would leave the other behind."""
+    """The fleet, less what may not be committed to: stores whose clock is off, and tables under two names."""
+    return replace(under_one_name(fleet), roots=tuple(store_now(deployment, fleet.roots)))
+
+
+def under_one_name(fleet: Fleet) -> Fleet:
+    """The fleet, less the tables that go by two names: a commit through one name would leave the other behind."""
     names: dict[str, list[str]] = {}
     for state in fleet.states:
         if state.uuid:
@@ -115,7 +119,7 @@ def committable(deployment: Deployment, fleet: Fleet) -> Fleet:
         state.refused(_double(names[state.uuid])) if len(names.get(state.uuid, ())) > 1 and not state.refusal else state
         for state in fleet.states
     )
-    return replace(fleet, states=states, roots=tuple(store_now(deployment, fleet.roots)))
+    return replace(fleet, states=states)
 
 
 def to_change(

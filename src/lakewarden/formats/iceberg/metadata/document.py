@@ -18,7 +18,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
     UnsupportedTableError,
 )
-from lakewarden.model.table import LoggedMetadata, ManifestList, ReachedFile, Ref, TableState
+from lakewarden.model.table import Commit, LoggedMetadata, ManifestList, ReachedFile, Ref, TableState
 from lakewarden.model.uri import FileUri, is_address
 from lakewarden.model.verdict import Kind
 
@@ -237,7 +237,20 @@ def _filled(state: TableState, document: Mapping[str, Any]) -> TableState:
             sorted({str(j) for s in snapshots if (j := (s.get("summary") or {}).get("flink.job-id"))})
         ),
         updated_ms=instant_ms(document["last-updated-ms"]),
+        commits=tuple(_commit(snapshot) for snapshot in snapshots),
     )
+
+
+def _commit(snapshot: Mapping[str, Any]) -> Commit:
+    """What a snapshot says it added. A rewrite adds nothing; a summary leaves out what is zero."""
+    summary = snapshot.get("summary")
+    added: int | None = None
+    if isinstance(summary, Mapping):
+        try:
+            added = 0 if summary.get("operation") == "replace" else integer_text(summary.get("added-files-size", "0"))
+        except (TypeError, ValueError):
+            added = None  # a number for people: a garbled one is unknown, and no reason to leave the table alone
+    return Commit(instant_ms(snapshot["timestamp-ms"]), added)
 
 
 def _named_files(state: TableState, document: Mapping[str, Any]) -> Iterator[ReachedFile]:

@@ -1,0 +1,175 @@
+"""The forecast: what snapshot expiry would release at each of several retentions, and what the lake grows a day.
+
+By the formats' own rules of retention and by the comparison that expiry's plan asks, at all retentions in one pass over
+the reachable files. Nothing is changed, released or planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import Refusal
+from lakewarden.model.expiry import Expiration
+from lakewarden.model.forecast import GROWTH_DAYS, RETENTIONS, Forecast, Release, TableForecast, growth_of
+from lakewarden.model.health import SMALL_FILE_BYTES
+from lakewarden.model.holding import in_all_cases
+from lakewarden.model.plan import Tally
+from lakewarden.model.policy import ExpiryPolicy, Job
+from lakewarden.model.ports import Progress
+from lakewarden.model.table import Holder, TableState
+from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.compare.holders import Holders
+from lakewarden.steps.compare.by_level import Case, count_cases
+from lakewarden.steps.compare.compare import Ground
+from lakewarden.steps.compare.findings import Findings, refusals_of
+from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.expirations import surveys
+from lakewarden.steps.observe.fleet import Fleet, load_fleet
+from lakewarden.steps.observe.shards import listing_of
+from lakewarden.steps.plan.document import Request, chosen_of, policies_of, under_one_name, without_strangers
+
+NO_LIMIT = 2**31 - 1  # a run may be limited to so many snapshots; a forecast is about as many runs as it takes
+
+Expirations = Mapping[int, Expiration]
+
+
+def forecast(
+    deployment: Deployment,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    progress: Progress,
+    retentions: Sequence[int] = RETENTIONS,
+) -> Forecast:
+    """What would be released of the tables that match, by retention in days."""
+    now = deployment.clock.now()
+    session = deployment.telling(progress).warm_spark()
+    request = Request(Actor("", deployment.worker), deployment.state, tuple(select), tuple(exclude))
+
+    progress("load tables", 0, 0)
+    loaded = load_fleet(deployment, now)
+    policies, fleet = policies_of(deployment, loaded, request, Job.SNAPSHOT_EXPIRY, ExpiryPolicy.of)
+    fleet = without_strangers(deployment, under_one_name(fleet))
+    chosen = chosen_of(fleet, request, policies)
+
+    progress("decide", 0, 0)
+    found = [dict(surveys(deployment, fleet, _kept_for(policies, days), chosen, now)) for days in retentions]
+    refused = {n: why for each in found for n, one in each.items() if (why := one.refusal) is not None}
+    found = [{n: one for n, one in each.items() if n not in refused} for each in found]
+    asked = {fleet.states[n].identifier for n in found[0]} if found else set()
+    roots = [root for root in fleet.roots if root.refusal is None and asked.intersection(root.tables)]
+
+    progress("compare", 0, 0)
+    ground = Ground(fleet, roots, deployment.state, session)
+    findings, counts = _count(deployment, ground, found, asked, now) if roots else (Findings(), [])
+    tables = _tables(fleet, chosen, found, refused, findings, _Counted(counts, len(retentions)), retentions, now)
+    return Forecast(now, tuple(retentions), tuple(tables))
+
+
+def _kept_for(policies: Mapping[str, ExpiryPolicy], days: int) -> dict[str, ExpiryPolicy]:
+    """Each table's policy with another retention, and without a limit of snapshots for one run."""
+    keep = timedelta(days=days)
+    return {name: replace(policy, retain=keep, max_expire=NO_LIMIT) for name, policy in policies.items()}
+
+
+def _count(
+    deployment: Deployment, ground: Ground, found: Sequence[Expirations], asked: set[str], now: datetime
+) -> tuple[Findings, list[dict[str, Any]]]:
+    """LEVEL_COUNTS of each retention, and last of everything that the tables name now."""
+    from lakewarden.pipeline.compare.by_level import level_mark
+
+    fleet = ground.fleet
+    marks = [level_mark(number) for number in range(len(found))]
+    touching = {name for root in ground.roots for name in root.tables}
+    numbered = [
+        (number, state, holder, mark)
+        for number, state in enumerate(fleet.states)
+        if state.identifier in touching
+        for mark, holder in in_all_cases(_cases(number, state, found, marks, state.identifier in asked))
+    ]
+    cases = [
+        Case(mark, {fleet.states[n].identifier for n, one in each.items() if one})
+        for mark, each in zip(marks, found, strict=True)
+    ]
+    return count_cases(
+        deployment,
+        ground,
+        Holders.marked(numbered, fleet.homes),
+        listing_of(deployment, fleet, ground.roots, inventories=False),
+        [*cases, Case(0, asked)],
+        small_bytes=SMALL_FILE_BYTES,
+        since=int((now - timedelta(days=GROWTH_DAYS)).timestamp() * 1_000_000),
+    )
+
+
+def _cases(
+    number: int, state: TableState, found: Sequence[Expirations], marks: Sequence[int], asked: bool
+) -> dict[int, tuple[Holder, ...]]:
+    """Who needs files of a table at each retention; and now, if it is asked what of the table would go."""
+    held = state.held
+    cases = {c.MARK_RELEASED: held} if asked else {}
+    for mark, each in zip(marks, found, strict=True):
+        one = each.get(number)
+        cases[mark] = one.holders if one else held
+    return cases
+
+
+class _Counted:
+    """Rows of LEVEL_COUNTS, to be asked by table. The last case is what is named now."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], levels: int) -> None:
+        self._levels = levels
+        self._rows: dict[int, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            self._rows.setdefault(row[c.TABLE], []).append(row)
+
+    def released(self, table: int, level: int) -> Tally:
+        return self._sum(table, level)
+
+    def now(self, table: int, *flags: str) -> Tally:
+        """What is named now: all of it, or what has these flags (`data`, `small`, `recent`)."""
+        return self._sum(table, self._levels, *flags)
+
+    def _sum(self, table: int, level: int, *flags: str) -> Tally:
+        mine = (row for row in self._rows.get(table, ()) if row["level"] == level and all(row[name] for name in flags))
+        return sum((Tally(row["files"], row["bytes"] or 0) for row in mine), Tally())
+
+
+def _tables(
+    fleet: Fleet,
+    chosen: frozenset[str],
+    found: Sequence[Expirations],
+    refused: Mapping[int, Refusal],
+    findings: Findings,
+    counted: _Counted,
+    retentions: Sequence[int],
+    now: datetime,
+) -> Iterable[TableForecast]:
+    reasons = refusals_of(fleet, findings)
+    for number, state in enumerate(fleet.states):
+        if state.identifier not in chosen:
+            continue
+        why = next(iter([*reasons[state.identifier], *filter(None, [refused.get(number)])]), None)
+        if why is not None:
+            yield TableForecast(state.identifier, state.format, why)
+            continue
+        yield TableForecast(
+            state.identifier,
+            state.format,
+            snapshots=len(state.snapshot_ids),
+            now=counted.now(number),
+            data=counted.now(number, "data"),
+            small=counted.now(number, "data", "small"),
+            releases=tuple(
+                _release(days, each.get(number, Expiration()), counted.released(number, level))
+                for level, (days, each) in enumerate(zip(retentions, found, strict=True))
+            ),
+            growth=growth_of(state.commits, now, counted.now(number, "data", "recent")),
+        )
+
+
+def _release(days: int, one: Expiration, tally: Tally) -> Release:
+    return Release(days, len(one.expired), len(one.refs_expired), one.changelogs, tally)
