@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.model.errors import NotFoundError, UsageError
@@ -95,3 +97,41 @@ def test_a_table_that_cannot_be_read_is_named(world: World) -> None:
     answer = explain(world, sorted(world.planted("sales.orders"))[0])
     assert answer["status"] == "orphan"
     assert list(answer["unread_tables"]) == ["lake.web.clicks"]
+
+
+def test_a_released_file_is_pending_since_when_until_when_and_by_which_run(world: World) -> None:
+    path = sorted(world.planted("sales.orders"))[0]
+    hand_plan(world)
+    ledger, since = world.warden._deployment.ledger, datetime(2026, 11, 1, 4, tzinfo=UTC)
+    row = {
+        "uri": f"file://{path}",
+        "table": "lake.sales.orders",
+        "size": 1,
+        "modified": since,
+        "etag": "",
+        "kind": "data",
+    }
+    ledger.runs.start("run-7", "snapshot-expiry", None, world.warden.actor())
+    ledger.pending.add_rows("run-7", since, [pa.RecordBatch.from_pylist([row])])
+    answer = explain(world, path)
+    assert answer["status"] == "pending"
+    assert answer["released"] == {
+        "since": "2026-11-01T04:00:00+00:00",
+        "until": "2026-11-02T04:00:00+00:00",
+        "run_id": "run-7",
+        "table": "lake.sales.orders",
+    }
+
+
+def test_a_table_with_gc_disabled_has_its_own_code_and_needs_its_files(world: World) -> None:
+    table = world.table("web.clicks")
+    table.transaction().set_properties({"gc.enabled": "false"}).commit_transaction()
+    [manifest, *_] = table.current_snapshot().manifests(table.io)
+    live = explain(world, manifest.fetch_manifest_entry(table.io)[0].data_file.file_path)
+    assert (live["status"], live["live_through"][0]["table"]) == ("live", "lake.web.clicks")
+    assert [(found["table"], found["code"]) for found in live["left_alone"] if "table" in found] == [
+        ("lake.web.clicks", "LW-TABLE-004")
+    ]
+    other = explain(world, sorted(world.planted("web.clicks"))[0])
+    assert (other["status"], "unread_tables" in other) == ("unseen", False)
+    assert other["left_alone"][0]["code"] == "LW-TABLE-004"

@@ -15,8 +15,9 @@ from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanDiff, PlanResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.verdict import Verdict
+from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.job import Words
-from lakewarden.steps.summary import FILES, Count, moves_to_trash, planned_by
+from lakewarden.steps.summary import moves_to_trash, planned_by
 
 SMALL_FLEET = 5
 SHOWN_REFUSALS = 20
@@ -148,7 +149,7 @@ def question_of(plan: Plan, lifted: Collection[str] = ()) -> str:
         return f"{spec.words.verb} {', '.join(map(str, planned_by(spec, plan.totals()['changes']))) or 'nothing'}?"
     tallies = add_tallies(*(table.verdicts for table in plan.tables if table.identifier in allowed))
     tally = tallies.get(plan.changing, Tally())
-    files = Count(tally.files, FILES, "")
+    files = Count(tally.files, FILES)
     if moves_to_trash(plan, lifted):
         return f"Move {files} to the trash ({size(tally.bytes)})?"
     return f"Delete {files} ({size(tally.bytes)})?"

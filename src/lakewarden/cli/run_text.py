@@ -10,8 +10,9 @@ from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import job_named
 from lakewarden.model.errors import Exit
 from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.job import JobSpec
-from lakewarden.steps.summary import FILES, Count, changed_by, planned_by, run_summary, told, unchanged
+from lakewarden.steps.summary import changed_by, planned_by, run_summary, told, unchanged
 
 SHOWN_FAILURES = 20
 _STYLES = {RunStatus.DONE: "bold green", RunStatus.PLANNED: "bold"}

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import humanize
 
 from lakewarden.cli.widths import columns_of, padded, width_of, wrapped
+from lakewarden.model.big_numbers import with_texts
 from lakewarden.model.redaction import redact
 
 
@@ -110,8 +111,8 @@ class Screen:
                 self.line(f"{label}: {one_line(value)}")
 
     def document(self, value: Any) -> None:
-        """One JSON document."""
-        self._stream.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+        """One JSON document, with a text beside each number that its reader may round."""
+        self._stream.write(json.dumps(with_texts(value), ensure_ascii=False, indent=2, default=str) + "\n")
 
     def _console(self) -> Any:
         from rich.console import Console

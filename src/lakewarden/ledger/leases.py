@@ -248,7 +248,8 @@ class Leases:
             at_work = ", and again while this command watched" if renewed else ""
             raise LeaseHeldError(
                 f"{record.key} is held by {record.holder} (epoch {record.epoch}, renewed {record.renewed_at:%H:%M:%S} "
-                f"by its clock{at_work}); nothing was done under it"
+                f"by its clock{at_work}); nothing was done under it",
+                record=record,
             )
         left = max(0.0, self._seen[record.key].stealable_at(record) - now)
         pause = min(give_up - now, left, max(0.05, record.ttl_seconds / LOOKS_A_LIFE))

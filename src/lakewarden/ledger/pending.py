@@ -39,6 +39,14 @@ class Waiting(NamedTuple):
     since: datetime
 
 
+class ReleasedFile(NamedTuple):
+    """A released file: which run released it, of which table, and since when it waits."""
+
+    run_id: str
+    table: str
+    released_at: datetime
+
+
 class Pending:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -107,6 +115,13 @@ class Pending:
         query = update(pending).where(pending.c.run_id == run_id, pending.c.released_at < now)
         with self._connections.write() as connection:
             connection.execute(query.values(released_at=now))
+
+    def find(self, uri: str) -> ReleasedFile | None:
+        """Since when a file waits, by which run; None if it does not."""
+        query = select(pending.c.run_id, pending.c.table_name, pending.c.released_at).where(pending.c.uri == uri)
+        with self._connections.read() as connection:
+            row = connection.execute(query).first()
+        return ReleasedFile(row.run_id, row.table_name, row.released_at) if row else None
 
     def count(self, run_id: str | None = None) -> int:
         """How many files wait, of one run or of all."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, NotFoundError, UsageError
-from lakewarden.model.policy import Job
+from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.roots import match_key
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import ManifestList, TableState
 from lakewarden.model.uri import canonical
-from lakewarden.model.verdict import Outcome
+from lakewarden.model.verdict import Outcome, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.read.notes import NOTE
@@ -38,13 +38,20 @@ def explain(deployment: Deployment, uri: str) -> Facts:
         key = canonical(uri)
     except ValueError as error:
         raise UsageError(f"{uri!r} is not a file's address ({error})") from error
-    ways, unread = _ways(deployment, load_fleet(deployment, deployment.clock.now()), key)
+    fleet = load_fleet(deployment, deployment.clock.now())
+    ways, unread = _ways(deployment, fleet, key)
+    released = _released(deployment, fleet, key)
     planned = list(_planned(deployment, key))
     deletions = [_deletion(found) for found in deployment.ledger.journal.find(key)]
     there = deployment.stores.head(key) is not None
-    if not (ways or planned or deletions or there):
+    if not (ways or planned or deletions or there or released):
         raise NotFoundError(f"{key} is in no table, no plan, no journal and no store")
-    answer: Facts = {"uri": key, "status": _status(ways, planned, deletions, there), "exists": there}
+    status = _status(ways, planned, deletions, there, released is not None)
+    answer: Facts = {"uri": key, "status": status, "exists": there}
+    if released:
+        answer["released"] = released
+    if refused := list(_left_alone(fleet, key)):
+        answer["left_alone"] = refused
     if ways:
         answer |= {"live_through": ways[:SHOWN_WAYS], "ways": len(ways)}
     if unread:
@@ -57,12 +64,49 @@ def explain(deployment: Deployment, uri: str) -> Facts:
     return answer
 
 
-def _status(ways: list[Facts], planned: list[Facts], deletions: list[Facts], there: bool) -> str:
+def _status(ways: list[Facts], planned: list[Facts], deletions: list[Facts], there: bool, released: bool) -> str:
     if ways:
         return "live"
     if not there:
         return "deleted" if any(found["outcome"] in GONE for found in deletions) else "gone"
+    if released:
+        return str(Verdict.PENDING)
     return str(planned[0]["verdict"]) if planned else "unseen"
+
+
+def _released(deployment: Deployment, fleet: Fleet, key: str) -> Facts | None:
+    """Of a file that expiry released: since when, by which run, and until when physical deletion leaves it alone."""
+    found = deployment.ledger.pending.find(key)
+    if found is None:
+        return None
+    # The longest delay counts of all tables that share the directory.
+    inside = {name for root in fleet.roots if key.startswith(root.prefix) for name in root.tables}
+    delays = [
+        DeletionPolicy.of(policy.values).visibility_delay
+        for state in fleet.states
+        if state.identifier in inside
+        and (policy := deployment.policy_for(
+            Job.PHYSICAL_DELETION, state.identifier, state.properties, uuid=state.uuid, unsafe_short_grace=()
+        )).refusal is None
+    ]  # fmt: skip
+    until = found.released_at + max(delays) if delays else None
+    return {
+        "since": found.released_at.isoformat(),
+        "until": until.isoformat() if until else None,
+        "run_id": found.run_id,
+        "table": found.table,
+    }
+
+
+def _left_alone(fleet: Fleet, key: str) -> Iterator[Facts]:
+    """Why the directory of the file is left alone: the refusals of the tables that it belongs to, and of its root."""
+    owners = {claim.identifier for claim in fleet.claims if key.startswith(claim.prefix)}
+    for state in fleet.states:
+        if state.identifier in owners and state.refusal is not None:
+            yield {"table": state.identifier, **asdict(state.refusal)}
+    for root in fleet.roots:
+        if key.startswith(root.prefix) and root.refusal is not None:
+            yield {"root": root.prefix, **asdict(root.refusal)}
 
 
 def _ways(deployment: Deployment, fleet: Fleet, key: str) -> tuple[list[Facts], dict[str, str]]:
@@ -85,8 +129,8 @@ def _ways(deployment: Deployment, fleet: Fleet, key: str) -> tuple[list[Facts], 
 
 def _ways_of(deployment: Deployment, state: TableState, key: str, home: str | None) -> Iterator[Facts]:
     """How one table needs the file: named by its metadata, a list of a snapshot, a manifest, or an entry of one."""
-    if state.refusal is not None:
-        raise IncompleteManifestError(f"it was refused ({state.refusal.code} {state.refusal.message})")
+    if state.refusal is not None and not state.is_visible:
+        raise LakewardenError(state.refusal.message, code=state.refusal.code)
     lists = [item for item in state.manifest_lists if not item.soft]
     if any(canonical(file.uri) == key for file in state.files) or canonical(state.metadata_location) == key:
         of = [item for item in lists if canonical(item.uri) == key]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import humanize
@@ -11,26 +10,11 @@ import humanize
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import DeleteMode, mode_of
 from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.job import JobSpec
 
-FILES = "files"
 QUARANTINED = "quarantined"
 TO_QUARANTINE = "to move to the trash"
-_ONE = {"branches": "branch"}
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """So many things of a kind, and what becomes of them. `bytes` is known of files that are deleted or moved."""
-
-    number: int
-    kind: str
-    fate: str
-    bytes: int | None = None
-
-    def __str__(self) -> str:
-        kind = self.kind if self.number != 1 else _ONE.get(self.kind, self.kind.removesuffix("s"))
-        return f"{humanize.intcomma(self.number)} {kind}"
 
 
 def changed_by(spec: JobSpec, result: RunResult) -> list[Count]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 from collections import Counter
@@ -28,6 +29,7 @@ from lakewarden.ledger.leases import Leases
 from lakewarden.model.errors import (
     CatalogUnavailableError,
     FrozenError,
+    LakewardenError,
     LeaseHeldError,
     LeaseLostError,
     NothingAppliedError,
@@ -39,6 +41,7 @@ from lakewarden.model.run import RunResult
 from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import Site, backdate, rows_at, snapshot_ids
 from tests.steps.apply.test_crash import Crash
+from tests.steps.apply.test_ending_words import UNTRUE
 from tests.support.lakes import age_everything, plant_orphans
 
 pytestmark = [
@@ -276,6 +279,15 @@ STOPS: dict[Callable[[Lake, pytest.MonkeyPatch, str], None], tuple[type[BaseExce
 }
 
 
+def told_truly(error: BaseException, stop: Callable[..., None]) -> None:
+    """After something was changed, what was changed is said, and nobody says that nothing was."""
+    told = f"{getattr(error, 'message', '')} {getattr(error, 'hint', '')}"
+    assert not UNTRUE.search(told)
+    if isinstance(error, LakewardenError) and stop is not catalog_away:
+        assert re.search(r"By its record the run had changed [1-9]", told), told
+        assert re.search(r"same apply goes on|[Rr]un apply again", told), told
+
+
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.__name__)
 def test_a_stop_leaves_the_run_open_and_the_same_apply_ends_it(
@@ -285,8 +297,9 @@ def test_a_stop_leaves_the_run_open_and_the_same_apply_ends_it(
         pytest.skip("a handover reads archived metadata, and asks no catalog")
     lake.set_back(job)
     error, code = STOPS[stop]
-    with monkeypatch.context() as patch, pytest.raises(error):
+    with monkeypatch.context() as patch, pytest.raises(error) as found:
         stop(lake, patch, job)
+    told_truly(found.value, stop)
     run = lake.run_of(job)
     assert (run["status"], run["finished_at"]) == ("stopped", None)
     assert (run["steps"][-1]["name"], run["steps"][-1]["detail"]["code"]) == ("stopped", code)

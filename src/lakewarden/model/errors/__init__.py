@@ -10,6 +10,7 @@ from lakewarden.model.errors.base import (
     Refusal,
     UnsafeGraceError,
     UsageError,
+    without_claim,
 )
 from lakewarden.model.errors.plans import (
     ColdCopyLostError,
@@ -146,4 +147,5 @@ __all__ = [
     "UnsettledTableError",
     "UnsupportedTableError",
     "UsageError",
+    "without_claim",
 ]

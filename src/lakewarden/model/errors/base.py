@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 
 # How a hint begins that is meant for commands which change nothing. A run that is stopped half-way says what it changed
 # instead (steps/apply/ending.py).
 UNCHANGED = "Nothing was changed. "
+
+
+_CLAIM = re.compile(r"(?:;|,) (?:and )?nothing was (?:planned or )?(?:changed|touched|done|planned)$")
+
+
+def without_claim(message: str, instead: str = "") -> str:
+    """A message without its last words, where they say that nothing was done; with others `instead` of them."""
+    return _CLAIM.sub(f"; {instead}" if instead else "", message)
 
 
 class Exit(IntEnum):
@@ -43,10 +52,15 @@ class LakewardenError(Exception):
         self.done = ""
 
     def after(self, done: str) -> None:
-        """Say what was done before this happened, where a hint would say that nothing was."""
-        if self.hint.startswith(UNCHANGED):
-            self.done = done
-            self.hint = f"{done} {self.hint.removeprefix(UNCHANGED)}"
+        """Say what was done before this happened: nothing in message or hint says any more that nothing was."""
+        self.done = done
+        self.message = without_claim(self.message)
+        self.hint = f"{done} {self.hint.removeprefix(UNCHANGED)}"
+
+    @property
+    def says_unchanged(self) -> bool:
+        """Whether message or hint say that nothing at all was changed: true only where nothing was begun."""
+        return self.hint.startswith(UNCHANGED) or self.message != without_claim(self.message)
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from lakewarden.model.errors.base import UNCHANGED, Exit, LakewardenError
+from lakewarden.model.lease import LeaseRecord
 
 
 class LeaseHeldError(LakewardenError):
+    """Somebody else is at work under this lease; `record` is the lease as it was seen."""
+
     code = "LW-LEASE-001"
     exit_code = Exit.LEASE_HELD
     hint = "Another worker is on this root. `lakewarden leases` shows who; wait, or release it with a reason."
+
+    def __init__(self, message: str, *, record: LeaseRecord | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.record = record
 
 
 class LeaseLostError(LakewardenError):

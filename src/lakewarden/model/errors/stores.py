@@ -42,7 +42,7 @@ class NoConditionsError(LakewardenError):
 
     code = "LW-STORE-006"
     exit_code = Exit.REFUSED
-    hint = "Nothing was changed. Keep the state in a store with conditional writes (or on local disk), then run again."
+    hint = f"{UNCHANGED}Keep the state in a store with conditional writes (or on local disk), then run again."
 
 
 class ContestedStoreError(StoreUnavailableError):

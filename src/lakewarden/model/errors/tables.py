@@ -29,7 +29,7 @@ class UnbelievableListingError(CatalogUnavailableError):
     """A server's answers to what tables it has do not fit together."""
 
     code = "LW-CATALOG-004"
-    hint = "Nothing was changed. Look at the server, or at what stands between it and here, then run the command again."
+    hint = f"{UNCHANGED}Look at the server, or at what stands between it and here, then run the command again."
 
 
 class TableListedError(LakewardenError):

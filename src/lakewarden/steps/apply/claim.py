@@ -9,11 +9,12 @@ from typing import Any
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.marks import write_mark
-from lakewarden.ledger.run_status import run_lease
+from lakewarden.ledger.run_status import naming_its_run, run_lease
 from lakewarden.ledger.runs import RUNNING
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import (
     FrozenError,
+    LeaseHeldError,
     NothingAppliedError,
     PlanError,
     PlanExpiredError,
@@ -147,7 +148,11 @@ def claimed(
     run_id = ledger.plans.claim(plan.plan_id, deployment.new_id())
     # Of two that apply one plan at once, the second must not take the first for a crashed one.
     key, watched = run_lease(run_id), told_of_wait(progress)
-    with deployment.leases.acquire(key, MARGINS.lease_seconds, watched=watched) as lease:
+    try:
+        held = deployment.leases.acquire(key, MARGINS.lease_seconds, watched=watched)
+    except LeaseHeldError as error:
+        raise naming_its_run(error, deployment.leases) from error
+    with held as lease:
         if (run := ledger.runs.get(run_id)) is None:
             ledger.runs.start(run_id, plan.job, plan.plan_id, actor)
         elif run.finished_at is not None:

@@ -30,7 +30,8 @@ from lakewarden.model.errors import (
     StoreUnavailableError,
 )
 from lakewarden.model.lease import LeaseState
-from lakewarden.model.run import RunResult
+from lakewarden.model.run import RESTORED, RunResult
+from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.deployment import Deployment
 
 # What passes by itself or by somebody's hand.
@@ -77,6 +78,7 @@ def run_to_its_end(
     anything is raised, `stopped` is told what the record says by then.
     """
     work: Work | None = None
+    closed = False
     try:
         work = begin()
         if deployment.stores.head(head_uri(deployment.state, run_id)) is not None:
@@ -90,12 +92,13 @@ def run_to_its_end(
             _note(deployment, run_id, FAILED, error)
             early = error if isinstance(error, LakewardenError) else LakewardenError(_told(error)[1])
             close_run(deployment, work.result(early))
+            closed = True
             raise
         return close_run(deployment, work.result())
     except BaseException as error:
-        _stop(deployment, run_id, lease, error)
         if work is not None and isinstance(error, LakewardenError):
-            error.after(_done(work))
+            _tell(error, work, closed)
+        _stop(deployment, run_id, lease, error)
         if work is not None and stopped is not None:
             with suppress(LakewardenError):  # a record that cannot be read must not hide what ended the run
                 stopped(work.result())
@@ -126,14 +129,23 @@ def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseExceptio
             _note(deployment, run_id, STOPPED, error)
 
 
-def _done(work: Work) -> str:
-    """What a run has changed until something stopped it, as far as its record can be read."""
+def _tell(error: LakewardenError, work: Work, closed: bool) -> None:
+    """Let an error say what its run has changed until then, as far as the record can be read.
+
+    An error that says that nothing was changed was meant for a command that had not begun.
+    """
     try:
-        counts = [f"{count} {kind}" for kind, count in work.result().changed.items() if count]
+        changed = work.result().changed
     except LakewardenError:
-        return "What the run had changed until then is on its record; the same apply goes on with it."
-    changed = f"had changed {', '.join(counts)}" if counts else "had changed nothing"
-    return f"By its record the run {changed} until then, and what was under way may be changed too; the same apply goes on."
+        done = "What the run had changed until then is on its record."
+    else:
+        kinds = {FILES if kind == RESTORED else kind: number for kind, number in changed.items() if number}
+        if not kinds and not error.says_unchanged:
+            return
+        counts = ", ".join(str(Count(number, kind)) for kind, number in kinds.items()) or "nothing"
+        had = "brought back" if RESTORED in changed else "changed"
+        done = f"By its record the run had {had} {counts} until then, and what was under way may be changed too."
+    error.after(done if closed or "apply again" in error.hint else f"{done} The same apply goes on with it.")
 
 
 def _note(deployment: Deployment, run_id: str, name: str, error: BaseException) -> None:

@@ -17,7 +17,7 @@ from lakewarden.ledger.batch_outcomes import settle
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.logs import bind
-from lakewarden.model.errors import InvariantViolationError, LakewardenError, PlanExpiredError, TooManyAbsentError
+from lakewarden.model.errors import InvariantViolationError, LakewardenError, PlanExpiredError
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Tally
@@ -30,7 +30,7 @@ from lakewarden.steps.apply.batches import batches_of
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases, told_of_wait
 from lakewarden.steps.apply.in_flight import without_writers
-from lakewarden.steps.apply.outcomes import REMOVED, SHOWN_FAILURES, Counts, failures_of
+from lakewarden.steps.apply.outcomes import REMOVED, SHOWN_FAILURES, Counts, failures_of, too_many_absent
 from lakewarden.steps.apply.pace import Pace
 from lakewarden.steps.apply.recorder import Recorder
 from lakewarden.steps.apply.removal import Removal
@@ -209,7 +209,8 @@ class FileRun:
     def _check_absent(self) -> None:
         absent, touched = self.counts.absent, self.counts.touched
         if absent >= MARGINS.absent_files and absent > MARGINS.absent_share * touched:
-            raise TooManyAbsentError(f"{absent} of {touched} files were already gone; no further batch was started")
+            self.recorder.wait()  # what the journal says of these files is looked up
+            raise too_many_absent(self.deployment.ledger.journal, self.run_id, absent, touched)
 
     def _verify(self) -> None:
         """Look at the pointers once more: nothing that was deleted may be needed now."""

@@ -9,7 +9,8 @@ from functools import partial
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.leases import Watched
-from lakewarden.model.errors import FrozenError, NothingAppliedError
+from lakewarden.ledger.run_status import naming_its_run
+from lakewarden.model.errors import FrozenError, LeaseHeldError, NothingAppliedError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.ports import Progress
 from lakewarden.steps.deployment import Deployment
@@ -29,7 +30,10 @@ def root_lease(deployment: Deployment, prefix: str, *, wait: float = 0.0, watche
     NothingAppliedError where another deployment is at home."""
     if (foreign := claim_place(deployment, owner_record(prefix))) is not None:
         raise NothingAppliedError(foreign.message, hint=foreign.hint)
-    return deployment.leases.acquire(f"root/{prefix}", MARGINS.lease_seconds, wait=wait, watched=watched)
+    try:
+        return deployment.leases.acquire(f"root/{prefix}", MARGINS.lease_seconds, wait=wait, watched=watched)
+    except LeaseHeldError as error:
+        raise naming_its_run(error, deployment.leases) from error
 
 
 def root_leases(

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from lakewarden.ledger.lease import Lease
 from lakewarden.logs import bind
-from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFailedError, StateError
+from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFailedError, StateError, without_claim
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.steps.apply.claim import Claim
@@ -130,7 +130,9 @@ class TableRun:
         if isinstance(error, PASSING) and not isinstance(error, SparkFailedError):
             self._passing.setdefault(table, error)
             return False
-        detail = {"table": table, "code": error.code, "message": error.message}
+        # Other tables of the run may be changed, and parts of this one.
+        told = without_claim(error.message, "nothing more of this table was changed")
+        detail = {"table": table, "code": error.code, "message": told}
         self._failed[table] = _failure(detail)
         self.deployment.ledger.runs.step(self.run_id, TABLE_FAILED, detail)
         return True

@@ -1,0 +1,24 @@
+"""So many things of a kind, as a person says it: `1 ref`, `1,106 files`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import humanize
+
+FILES = "files"
+_ONE = {"branches": "branch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """So many things of a kind, and what becomes of them. `bytes` is known of files that are deleted or moved."""
+
+    number: int
+    kind: str
+    fate: str = ""
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        kind = self.kind if self.number != 1 else _ONE.get(self.kind, self.kind.removesuffix("s"))
+        return f"{humanize.intcomma(self.number)} {kind}"
