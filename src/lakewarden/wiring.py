@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ class Wiring:
         self._settings = settings
         self.clock = clock
         self._verbose = verbose
-        self._spark_started = False
+        self._starting: Future[SparkSession] | None = None
         try:
             use_one_name(settings.second_names)
         except ValueError as error:
@@ -164,13 +164,16 @@ class Wiring:
     def _warm_spark(self, packages: Sequence[str] = (), progress: Progress | None = None) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read.
 
-        `packages` are jars, by Maven coordinates, that are fetched unless the configuration names jars itself.
-        `progress` is told, by the thread that starts it, of the first start.
+        `packages` are jars, by Maven coordinates, that are fetched unless the configuration names jars itself. A process
+        has one session, so only whoever asks first can bring jars: the others wait until that start is over, and begin
+        one without them if it failed. `progress` is told, by the thread that starts it, of the first start.
         """
-        tell = progress if progress is not None and not self._spark_started else lambda *_: None
-        self._spark_started = True
+        before = self._starting
+        tell = progress if progress is not None and before is None else lambda *_: None
 
         def start() -> SparkSession:
+            if before is not None:
+                wait([before])
             tell(STARTING, 0, 1)
             from lakewarden.formats.registry import format_module
             from lakewarden.pipeline.spark.session import spark_session
@@ -185,7 +188,7 @@ class Wiring:
             return session
 
         with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
-        future = with_thread.submit(start)
+        future = self._starting = with_thread.submit(start)
         with_thread.shutdown(wait=False)
         return future
 

@@ -101,6 +101,7 @@ def night_of(
         warm_spark=lake.packages.append,
         ledger=SimpleNamespace(switches=SimpleNamespace(frozen=lambda: lake.frozen)),
     )
+    deployment.telling = lambda _: deployment
     asked = Asked(ACTOR, progress or (lambda *_: None))
     settings: Any = None
     return module.Night(deployment, settings, names or ("all",), asked, told)
