@@ -39,10 +39,11 @@ enabled = true
 """
 
 NEXT = (
-    ("plan all", "what a night would do now, job by job"),
     ("doctor", "how the fleet is"),
-    ("audit verify", "whether the journal of every deletion is whole"),
-    ("policy demo.shop.orders", "each setting, and who set it"),
+    ("forecast --select 'demo.*'", "what other retentions would release"),
+    ("report --out report.html", "the fleet on one page"),
+    ("plan all", "what a night would do now, job by job"),
+    ("audit verify", "is the journal of every deletion whole?"),
     ("apply plan --yes", "a plan is used once: refused"),
 )
 
@@ -80,13 +81,12 @@ def _tell(base: Path, terminal: Terminal) -> None:
 
 
 def _close(base: Path, terminal: Terminal, seconds: float) -> None:
-    program = short(Path(sys.executable).parent / "lakewarden")
-    terminal.title(f"{seconds:.0f} seconds. To try next: {program} --config {short(base)}/lakewarden.toml")
+    terminal.title(f"{seconds:.0f} seconds. To try next, in {short(base)}/ with ../.venv/bin on your PATH")
     for command, what in NEXT:
-        terminal.say(f"… {command:35} {what}")
+        terminal.say(f"{'lakewarden ' + command:38} {what}")
     terminal.say(
-        f"Point [catalogs.…] in {short(base)}/lakewarden.toml at your own: `plan`, `doctor` and",
-        "`config check` only read. docs/tutorial.md goes on from here.",
+        f"Point [catalogs.…] in {short(base)}/lakewarden.toml at your own: `plan`, `doctor`",
+        "and `config check` change no table. docs/tutorial.md goes on from here.",
     )
 
 
