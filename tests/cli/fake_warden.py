@@ -16,6 +16,7 @@ from lakewarden.model.plan import Plan, TablePlan, Tally
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult, RunStatus
 from lakewarden.model.standing import Standing, unused
 from lakewarden.model.table import Ref
+from lakewarden.reports.page import WrittenReport
 from lakewarden.reports.runs import run_facts
 from lakewarden.steps.observe.given_up import GivenUp
 
@@ -121,6 +122,10 @@ class FakeWarden:
         self._called("plan_night", jobs=list(jobs), **given)
         planned(PlanResult(plan_of(*self.tables_planned), "state/plans/p 1"))
         return NightResult("night-1", tuple(self.outcomes))
+
+    def report(self, out: str, **given: Any) -> WrittenReport:
+        self._called("report", out=out, **given)
+        return WrittenReport(out, 2048, 3)
 
     def plan_rows(
         self, plan_dir: str, verdict: str | None = None, limit: int | None = None

@@ -6,10 +6,11 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from lakewarden.model.errors import Refusal
+from lakewarden.model.errors import Refusal, StateError
 from lakewarden.model.night import JobOutcome, JobStatus
 from lakewarden.model.plan import Tally
 from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
@@ -181,3 +182,32 @@ def test_detailed_exit_codes(warden: FakeWarden, lakewarden: Lakewarden) -> None
     assert lakewarden("plan", "all", "--detailed-exitcode").code == 2
     warden.outcomes = (JobOutcome("orphan-cleanup", JobStatus.PLANNED),)
     assert lakewarden("plan", "all", "--detailed-exitcode").code == 0
+
+
+def test_a_report_afterwards(night: FakeWarden, lakewarden: Lakewarden, tmp_path: Path) -> None:
+    page = tmp_path / "night.html"
+    answer = lakewarden("run", "all", "--report", str(page))
+    assert (answer.code, night.calls[-1][0]) == (0, "report")
+    assert answer.out.endswith(f"report: {page}   2.0 KiB\n")
+    assert lakewarden("run", "orphans", "--report", str(page), "--output", "json").json["run_id"] == "run-1"
+
+
+def test_a_report_that_cannot_be_written_is_told_before_any_job_runs(
+    night: FakeWarden, lakewarden: Lakewarden, tmp_path: Path
+) -> None:
+    for place in (tmp_path, tmp_path / "nowhere" / "night.html"):
+        assert lakewarden("run", "all", "--report", str(place)).code == 64
+    assert night.calls == []
+
+
+def test_a_report_that_fails_afterwards_hides_nothing_of_the_night(
+    night: FakeWarden, lakewarden: Lakewarden, tmp_path: Path
+) -> None:
+    def fail(name: str) -> None:
+        if name == "report":
+            raise StateError("the state cannot be read")
+
+    night.during = fail
+    answer = lakewarden("run", "all", "--report", str(tmp_path / "n.html"), "--output", "json")
+    assert (answer.code, answer.json["status"]) == (StateError.exit_code, "done")
+    assert "the state cannot be read" in answer.err

@@ -14,6 +14,7 @@ from lakewarden.cli.night_text import show_night
 from lakewarden.cli.options import Brakes, Exclude, JobNames, PlanDir, Record, Select, Shared, Strict, Wait
 from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
+from lakewarden.cli.report_afterwards import check_report, write_afterwards
 from lakewarden.cli.run_detail_text import show_detail
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
@@ -71,17 +72,26 @@ def run(
     exclude: Exclude = None,
     strict: Strict = False,
     wait: Wait = None,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE.html", help="Write the report page afterwards.")
+    ] = None,
 ) -> int:
     """Plan each JOB and apply it, in the order of a day. Stops after the plan where dry_run is true."""
     named = named_jobs(jobs)
+    if report is not None:
+        check_report(report)
     warden = worker.open_worker(shared)
     asked = _Asked(tuple(select or ()), tuple(exclude or ()), record.actor(warden), wait)
     if named is None or len(named) > 1:
-        return _night(warden, [ALL] if named is None else [spec.name for spec in named], asked, shared, strict)
-    with stopping_between_batches(PLANS_ANEW) as point, reporting(shared, point) as progress:
-        result = warden.run(named[0].name, progress=progress, **asked._asdict())
-    code = _tell(result, shared)
-    return Exit.REFUSED if strict and result.refused and code == Exit.DONE else code
+        code = _night(warden, [ALL] if named is None else [spec.name for spec in named], asked, shared, strict)
+    else:
+        with stopping_between_batches(PLANS_ANEW) as point, reporting(shared, point) as progress:
+            result = warden.run(named[0].name, progress=progress, **asked._asdict())
+        code = _tell(result, shared)
+        code = Exit.REFUSED if strict and result.refused and code == Exit.DONE else code
+    if report is None or code in (Exit.INTERRUPTED, Exit.TERMINATED):
+        return code
+    return write_afterwards(warden, report, shared, code)
 
 
 class _Asked(NamedTuple):

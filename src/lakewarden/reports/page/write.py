@@ -51,7 +51,7 @@ def write_report(
     be written, before anything is read.
     """
     path = Path(out)
-    _check_writable(path)
+    check_writable(path)
     report = progress or (lambda stage, done, total: None)
     report("look at the fleet", 0, 0)
     found = overview_of(deployment)
@@ -75,14 +75,13 @@ def _forecast(
         return None, error.refusal()
 
 
-def _check_writable(path: Path) -> None:
+def check_writable(path: Path) -> None:
+    """Raise UsageError for a place that no file can be written to, as far as that can be seen."""
     if path.is_dir():
-        raise UsageError(
-            f"--out {path} is a directory; no report was written", hint="Name a file, such as report.html."
-        )
+        raise UsageError(f"{path} is a directory; no report was written", hint="Name a file, such as report.html.")
     if not path.absolute().parent.is_dir():
         raise UsageError(
-            f"--out {path}: the directory {path.absolute().parent} is not there; no report was written",
+            f"{path}: the directory {path.absolute().parent} is not there; no report was written",
             hint="Make the directory, or name another one.",
         )
 
@@ -95,4 +94,4 @@ def _write(path: Path, page: bytes) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise UsageError(f"--out {path} cannot be written ({error}); no report was written") from error
+        raise UsageError(f"{path} cannot be written ({error}); no report was written") from error
