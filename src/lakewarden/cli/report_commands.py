@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 from typing import Annotated
 
 import typer
@@ -13,25 +13,26 @@ from lakewarden.cli.forecast_text import show_forecast
 from lakewarden.cli.options import Shared
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.screen import Screen, size
+from lakewarden.cli.widths import columns_of
 from lakewarden.model.errors import Exit, UsageError
 from lakewarden.model.redaction import redact
 
-PLAIN_WIDTH = 100  # of output that goes to a file or a program, unless COLUMNS says otherwise
+PLAIN_WIDTH = 100
 
 Select = Annotated[list[str] | None, typer.Option("--select", metavar="GLOB", help="Only tables that match.")]
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Without tables that match.")]
 
 
-def width() -> int:
-    """The columns of the terminal."""
-    return shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
+def width(screen: Screen) -> int:
+    """The columns of the terminal, or as many as a file or a program reads well."""
+    return columns_of(sys.stdout) if screen.terminal else PLAIN_WIDTH
 
 
 def doctor(shared: Shared) -> int:
     """Report on the health of the fleet. Reads only."""
     report = redact(worker.open_worker(shared).doctor())
     screen = Screen()
-    screen.document(report) if shared.as_json else show_doctor(screen, report, width())
+    screen.document(report) if shared.as_json else show_doctor(screen, report, width(screen))
     return Exit.DONE
 
 
@@ -51,7 +52,7 @@ def forecast(
     if shared.as_json:
         screen.document(redact(found.as_json()))
     else:
-        show_forecast(screen, found, warden.cost, width())
+        show_forecast(screen, found, warden.cost, width(screen))
     return Exit.DONE if found.counted or not found.tables else Exit.REFUSED
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+RIGHT = 36  # of a curve: half of the last label has to fit
+
 Point = tuple[float, float]
 
 
@@ -35,6 +37,7 @@ class Curve:
     height: int
     left: int
     bottom: int
+    right: int
     line: str
     area: str
     points: tuple[Point, ...]
@@ -67,15 +70,15 @@ def curve(
     values: Sequence[tuple[str, float]],
     ticks: Sequence[tuple[float, str]],
     *,
-    width: int = 720,
-    height: int = 250,
+    width: int = 1000,
+    height: int = 260,
     left: int = 76,
     bottom: int = 34,
     top: int = 14,
 ) -> Curve:
     """Values from left to right, each at the same distance; `ticks` are the heights to draw lines at, the last one is the top."""
     highest = max([value for _, value in values] + [at for at, _ in ticks] + [1.0])
-    right = 18
+    right = RIGHT
     step = (width - left - right) / max(1, len(values) - 1)
     floor = height - bottom
 
@@ -86,9 +89,8 @@ def curve(
     line = " ".join(f"{x},{y}" for x, y in points)
     area = f"{points[0][0]},{floor} {line} {points[-1][0]},{floor}" if points else ""
     across = tuple(Tick(x, label) for (x, _), (label, _) in zip(points, values, strict=True))
-    return Curve(
-        width, height, left, bottom, line, area, points, across, tuple(Tick(up(at), word) for at, word in ticks)
-    )
+    lines = tuple(Tick(up(at), word) for at, word in ticks)
+    return Curve(width, height, left, bottom, right, line, area, points, across, lines)
 
 
 def scale(highest: float) -> list[float]:

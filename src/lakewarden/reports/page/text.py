@@ -11,7 +11,8 @@ LONGEST = 400  # characters of one text; a name or a message beyond that is cut,
 
 
 def size(count: float) -> str:
-    return humanize.naturalsize(count, binary=True, format="%.1f")
+    """Bytes as people read them: `31.8 GiB`."""
+    return humanize.naturalsize(count, binary=True, format="%.1f").replace(" Bytes", " B").replace(" Byte", " B")
 
 
 def number(count: int) -> str:
