@@ -17,6 +17,8 @@ def run() -> int:
     # Before the command begins and after it has ended there is nothing to tell: a signal ends the process, quietly.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: os._exit(128 + number))
+    # pydantic would look through all installed packages for plugins, none of which we want.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from lakewarden.cli.streams import leave, use_lasting_streams
 
     use_lasting_streams()

@@ -24,6 +24,7 @@ from lakewarden.model.uri import is_address
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
+    from lakewarden.ledger.leases import Leases
     from lakewarden.ledger.runs import Run
     from lakewarden.model.cost import Cost
     from lakewarden.model.forecast import Forecast
@@ -51,6 +52,9 @@ class Parts(Protocol):
 
     @property
     def ledger(self) -> Ledger: ...
+
+    @property
+    def leases(self) -> Leases: ...
 
     @property
     def stores(self) -> Stores: ...
@@ -213,7 +217,7 @@ class Warden:
     def plan_rows(
         self, plan_dir: str, verdict: str | None = None, limit: int | None = None
     ) -> Iterator[Mapping[str, Any]]:
-        from lakewarden.steps.plan.files import plan_rows
+        from lakewarden.steps.plan.rows import plan_rows
 
         return plan_rows(self._parts.stores, self.load_plan(plan_dir), verdict, limit)
 
@@ -241,7 +245,7 @@ class Warden:
             return run
         from lakewarden.ledger.run_status import as_shown
 
-        return as_shown(run, self._deployment.leases, self._deployment.clock.now())
+        return as_shown(run, self._parts.leases, self._parts.clock.now())
 
     def restore(
         self, run_id: str, actor: Actor | None = None, wait: float | None = None, progress: Progress | None = None
@@ -382,10 +386,10 @@ class Warden:
     def leases(self) -> list[dict[str, Any]]:
         from lakewarden.reports.runs import lease_facts
 
-        return [lease_facts(record) for record in self._deployment.leases.list()]
+        return [lease_facts(record) for record in self._parts.leases.list()]
 
     def release_lease(self, key: str, reason: str, actor: Actor | None = None) -> None:
-        self._deployment.leases.force_release(key, reason, (actor or self.actor()).operator)
+        self._parts.leases.force_release(key, reason, (actor or self.actor()).operator)
 
     def freeze(self, actor: Actor | None = None, reason: str = "") -> None:
         self._parts.ledger.switches.freeze(actor or self.actor(), reason)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakewarden.model.clock import Clock, SystemClock
@@ -18,6 +20,7 @@ from lakewarden.warden import Warden
 
 if TYPE_CHECKING:
     from lakewarden.ledger.database import Ledger
+    from lakewarden.ledger.leases import Leases
     from lakewarden.model.format import Format
     from lakewarden.pipeline.spark.session import SparkSession
     from lakewarden.reports.check import Question
@@ -61,25 +64,33 @@ class Wiring:
 
     @cached_property
     def deployment(self) -> Deployment:
-        from lakewarden.ledger.leases import Leases
         from lakewarden.steps.deployment import Deployment
 
-        state = FileUri.parse(self._settings.state.location).as_prefix()
-        worker = self._settings.worker.id
         return Deployment(
             formats=self._formats(),
             stores=self.stores,
             ledger=self.ledger,
-            leases=Leases(self.stores, f"{state}leases/", self.clock, worker, wait=None),
+            leases=self.leases,
             clock=self.clock,
             new_id=lambda: secrets.token_hex(8),
-            worker=worker,
-            state=state,
+            worker=self._settings.worker.id,
+            state=self._state,
             policy_for=self._settings.policy_for,
             warm_spark=self._warm_spark,
             inventory=self._settings.inventory,
             cost=self._settings.cost.prices,
         )
+
+    @property
+    def _state(self) -> str:
+        return FileUri.parse(self._settings.state.location).as_prefix()
+
+    @cached_property
+    def leases(self) -> Leases:
+        from lakewarden.ledger.leases import Leases
+
+        state = self._state
+        return Leases(self.stores, f"{state}leases/", self.clock, self._settings.worker.id, wait=None)
 
     @cached_property
     def stores(self) -> Stores:
@@ -120,7 +131,7 @@ class Wiring:
         """What `config check` asks, each part by itself: one that cannot be opened holds no other."""
         from lakewarden.reports import check_parts as parts
 
-        settings, state = self._settings, FileUri.parse(self._settings.state.location).as_prefix()
+        settings, state = self._settings, self._state
         stores = {
             prefix: ("", f'the name of [storage."{prefix}"]')
             for prefix, said in settings.storage.items()
@@ -183,7 +194,7 @@ class Wiring:
                 conf = {**conf, "spark.jars.packages": ",".join(packages)}
             formats = {format_module(section.format).__name__ for section in self._settings.catalogs.values()}
             name = f"lakewarden {self._settings.worker.id}"
-            session = spark_session(self._settings.spark.master, conf, name, formats)
+            session = spark_session(self._settings.spark.master, conf, name, formats, self._spark_logs())
             tell(STARTING, 1, 1)
             return session
 
@@ -191,6 +202,18 @@ class Wiring:
         future = self._starting = with_thread.submit(start)
         with_thread.shutdown(wait=False)
         return future
+
+    def _spark_logs(self) -> Path | None:
+        """The directory for what Spark says; none where the user wants to see it."""
+        from lakewarden.pipeline.spark.log_file import LOGS
+
+        if self._verbose:
+            return None
+        if (state := self._settings.state.local_path) is not None:
+            return state / LOGS
+        # A user without a home has a cache that cannot be made; the log is then a temporary file.
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return Path("/", cache, "lakewarden", LOGS)
 
 
 def store_options(properties: Mapping[str, object]) -> dict[str, str]:

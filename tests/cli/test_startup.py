@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src"
-SLOW = ("pyspark", "pyiceberg", "pandas", "datafusion", "pyarrow")
+SLOW = ("pyspark", "pyiceberg", "pandas", "datafusion", "pyarrow", "numpy", "alembic", "boto3", "rich", "structlog")
 
 
 def start(directory: Path, *arguments: str, trace: bool = True) -> subprocess.CompletedProcess[str]:
@@ -39,10 +39,10 @@ def processor_time(work: Callable[[], object]) -> float:
     return min(once() for _ in range(3))
 
 
-def allowed() -> float:
-    """A second; on a machine that needs more than half of one to load the database's library alone, twice that."""
-    library = [sys.executable, "-c", "import sqlalchemy.dialects.sqlite"]
-    return max(1.0, 2 * processor_time(lambda: subprocess.run(library, check=True, timeout=60)))
+def allowed(libraries: str) -> float:
+    """Half a second; on a machine that needs more than half of that to load these libraries alone, twice as long as it does."""
+    command = [sys.executable, "-c", f"import {libraries}"]
+    return max(0.5, 2 * processor_time(lambda: subprocess.run(command, check=True, timeout=60)))
 
 
 def imported(stderr: str) -> set[str]:
@@ -51,29 +51,34 @@ def imported(stderr: str) -> set[str]:
 
 
 @pytest.mark.parametrize("words", ["--help", "apply --help", "show --help", "apply p"])
-def test_help_and_refusals_start_in_under_a_second(tmp_path: Path, words: str) -> None:
+def test_help_and_refusals_start_in_half_a_second(tmp_path: Path, words: str) -> None:
     done = start(tmp_path, *words.split())
     assert done.returncode == (64 if words == "apply p" else 0)
     found = imported(done.stderr)
     assert "typer" in found
-    assert found.isdisjoint({*SLOW, "pydantic_settings", "structlog", "sqlalchemy"})
-    assert seconds(tmp_path, *words.split()) < 1.0
+    assert found.isdisjoint({*SLOW, "pydantic_settings", "sqlalchemy"})
+    assert seconds(tmp_path, *words.split()) < allowed("typer.main, pydantic")
 
 
 @pytest.mark.parametrize(
     ("words", "code", "never"),
-    [("runs", 0, {*SLOW}), ("show nowhere", 10, {*SLOW, "sqlalchemy"} - {"pyarrow"})],
+    [
+        ("runs", 0, {*SLOW, "obstore"}),
+        ("leases", 0, {*SLOW, "sqlalchemy"}),
+        ("show nowhere", 10, {*SLOW, "sqlalchemy"}),
+    ],
 )
-def test_the_record_is_read_in_under_a_second_without_spark(
+def test_the_record_is_read_in_half_a_second_without_spark(
     tmp_path: Path, words: str, code: int, never: set[str]
 ) -> None:
-    """A plan's rows are Parquet, so `show` has Arrow, and no database; the record of runs is the reverse."""
+    """Runs are in the database, leases and the headers of plans in a store: neither needs Arrow."""
     catalog = f'[catalogs.a]\nformat = "iceberg"\nproperties = {{ type = "sql", uri = "sqlite:///{tmp_path}/c.db" }}\n'
     (tmp_path / "lakewarden.toml").write_text(catalog)
+    assert start(tmp_path, "runs", trace=False).returncode == 0  # The schema of the database is made once.
     done = start(tmp_path, *words.split())
     assert done.returncode == code, done.stderr[-2000:]
     assert imported(done.stderr).isdisjoint(never)
-    assert seconds(tmp_path, *words.split()) < allowed()
+    assert seconds(tmp_path, *words.split()) < allowed("typer.main, pydantic_settings, sqlalchemy.dialects.sqlite")
 
 
 def test_a_missing_configuration_is_64_and_shows_an_example(tmp_path: Path) -> None:

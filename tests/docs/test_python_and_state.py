@@ -10,6 +10,7 @@ import pytest
 
 from lakewarden.ledger.heads import FOLDER
 from lakewarden.ledger.schema import VERSION_TABLE, metadata
+from lakewarden.pipeline.spark.log_file import LOGS
 from lakewarden.reports.check_parts import PROBE
 from lakewarden.warden import Warden
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, code_in, name_of, rows, text_of
@@ -51,7 +52,7 @@ def test_every_state_table_has_its_entry() -> None:
 def test_every_place_in_the_state_location_has_its_entry() -> None:
     """Each folder that the code joins to the state's address."""
     said = {code_in(cells[0]).rstrip("/") for cells in rows(text_of(DOCS / "state.md"), "path")}
-    used = {FOLDER, PROBE, ".lakewarden", "lakewarden.db"}
+    used = {FOLDER, PROBE, LOGS, ".lakewarden", "lakewarden.db"}
     for file in Path(ROOT / "src").rglob("*.py"):
         used |= set(re.findall(r"\{(?:self\.)?(?:deployment\.)?state\}([a-z-]+)/", file.read_text(encoding="utf-8")))
     assert said == used

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 CTRL_C, CTRL_D = "\x03", "\x04"
+SPINNING = re.compile("[\u2800-\u28ff] ")
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -49,8 +50,9 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """Lines as they stay: of what was drawn again and again, the last drawing."""
-        return [line.rsplit("\r", 1)[-1].rstrip() for line in self.text.splitlines()]
+        """Lines as they stay, without those that were drawn again and again and then wiped out."""
+        lines = (line.rsplit("\r", 1)[-1].rstrip() for line in self.text.splitlines())
+        return [line for line in lines if not SPINNING.match(line)]
 
     def wait_for(self, words: str, seconds: float = 60.0) -> float:
         """Wait until they are there; how long that took since the start."""

@@ -70,7 +70,7 @@ class Screen:
         for column in drop:
             if self._fits([widths[i] for i in shown]):
                 break
-            shown.remove(column)
+            shown = [i for i in shown if i != column]
         if not self._fits([widths[i] for i in shown]):
             self._paragraphs(columns, cells)
             return

@@ -23,7 +23,7 @@ from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
-from lakewarden.steps.plan.files import rows_of
+from lakewarden.steps.plan.rows import rows_of
 
 PLANS_LOOKED_AT = 50
 SHOWN_WAYS = 20

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakewarden.ledger.database import Ledger
-from lakewarden.ledger.progress import CleanupProgress
-from lakewarden.ledger.runs import Run
 from lakewarden.model.lease import LeaseRecord
 from lakewarden.model.policy import Job
 from lakewarden.model.run import RESTORED, RunResult, RunStatus
 from lakewarden.steps.job import JobSpec
 from lakewarden.steps.summary import run_summary
+
+if TYPE_CHECKING:  # `leases` opens no database.
+    from lakewarden.ledger.database import Ledger
+    from lakewarden.ledger.progress import CleanupProgress
+    from lakewarden.ledger.runs import Run
 
 Facts = dict[str, Any]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lakewarden.model.errors import LakewardenError, SparkFailedError
+from lakewarden.pipeline.spark.log_file import spark_failed
 
 T = TypeVar("T")
 JAVA_TRACE = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)$")
@@ -26,4 +27,4 @@ def spark_failure(error: Exception) -> SparkFailedError:
     """What Spark named as the innermost cause."""
     told = [line.strip() for line in str(error).splitlines() if line.strip() and not JAVA_TRACE.match(line)]
     cause = told[-1].removeprefix("Caused by: ") if told else error
-    return SparkFailedError(f"the sweep failed ({type(error).__name__}: {cause}); nothing was changed")
+    return spark_failed(f"the sweep failed ({type(error).__name__}: {cause}); nothing was changed")

@@ -9,9 +9,10 @@ import pyarrow as pa
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Shard
 from lakewarden.model.uri import FileUri
+from lakewarden.storage.listed_rows import LISTING_SCHEMA
 from lakewarden.storage.posix import LocalDisk
 from lakewarden.storage.shards import discover_shards
-from lakewarden.storage.store import LISTING_SCHEMA, UNLISTABLE
+from lakewarden.storage.store import UNLISTABLE
 from lakewarden.storage.stores import Stores
 from lakewarden.storage.walk import Columns, look_at
 

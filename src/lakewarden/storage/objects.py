@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import obstore
-import pyarrow as pa
-import pyarrow.compute as pc
 import tenacity
 from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PreconditionError
 
@@ -16,15 +14,15 @@ from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Stat
 from lakewarden.storage.s3 import S3Calls
 from lakewarden.storage.store import (
-    DUPLICATE,
-    LISTING_SCHEMA,
-    MARKER,
     Ambiguous,
     Children,
     Conflict,
     unavailable,
     unsafe_key,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CONCURRENCY = 16
 LIST_CHUNK = 10_000
@@ -173,10 +171,12 @@ class ObjectStore:
         page: int = LIST_CHUNK,
     ) -> Iterator[pa.RecordBatch]:
         """As the protocol says. `page` is how many are asked for before the first are handed out."""
+        from lakewarden.storage.listed_rows import listed_rows
+
         prefix = prefix_key.strip("/")
         try:
             for found in self._pages(prefix, after, direct, page):
-                batch = self._rows(found, f"{prefix}/" if prefix else "", after, until)
+                batch = listed_rows(found, self._address(""), f"{prefix}/" if prefix else "", after, until)
                 if batch.num_rows:
                     yield batch
                 if until is not None and found.num_rows and found["path"][-1].as_py() > until:
@@ -238,6 +238,8 @@ class ObjectStore:
         return True
 
     def _pages(self, prefix: str, after: str | None, direct: bool, page: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         if direct:
             answer = obstore.list_with_delimiter(self.client, prefix or None, return_arrow=True)
             objects = pa.table(answer["objects"]).combine_chunks()
@@ -275,23 +277,6 @@ class ObjectStore:
                 f"the listing of {self._address(prefix)} ended after {count} names, before {more}: it is not whole"
             )
 
-    def _rows(self, found: pa.RecordBatch, prefix: str, after: str | None, until: str | None) -> pa.RecordBatch:
-        # A directory marker of the listed directory itself comes back as the directory's name.
-        keep = pc.starts_with(found["path"], prefix)
-        flag = _flags(found)
-        if after is not None:
-            keep = pc.and_(keep, pc.greater(found["path"], after))
-        if until is not None:
-            keep = pc.and_(keep, pc.less_equal(found["path"], until))
-        columns = [
-            pc.binary_join_element_wise(pa.scalar(self._address("")), found["path"].cast(pa.string()), ""),
-            found["size"].cast(pa.int64()),
-            found["last_modified"].cast(pa.timestamp("us", tz="UTC")),
-            found["e_tag"].cast(pa.string()),
-            flag,
-        ]
-        return pa.record_batch(columns, schema=LISTING_SCHEMA).filter(keep)
-
     def _call(self, key: str, verb: str, call: Callable[[], T]) -> T:
         self._check(key)
         try:
@@ -328,25 +313,6 @@ class ObjectStore:
 
     def _address(self, key: str) -> str:
         return f"{self.scheme}://{self.bucket}/{key}"
-
-
-def _flags(found: pa.RecordBatch) -> pa.Array:
-    """`marker` or `duplicate` where a listed name may stand for another object, else null.
-
-    obstore drops a trailing slash: the marker `t/z/` is listed as `t/z`. Anything empty, and any name
-    that is also a directory here, is therefore never taken for a file.
-    """
-    path = found["path"].cast(pa.string())
-    if not len(path):
-        return pa.nulls(0, pa.string())
-    parents = pc.unique(pc.replace_substring_regex(path, pattern="/[^/]*$", replacement=""))
-    counts = path.value_counts()
-    twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
-    marker = pc.or_(pc.equal(found["size"], 0), pc.is_in(path, value_set=parents))
-    nothing = pa.scalar(None, pa.string())
-    return pc.if_else(
-        pc.is_in(path, value_set=twice), pa.scalar(DUPLICATE), pc.if_else(marker, pa.scalar(MARKER), nothing)
-    ).cast(pa.string())
 
 
 def _each(call: Callable[[str], Any], keys: Sequence[str]) -> list[Any]:

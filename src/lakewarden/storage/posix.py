@@ -7,15 +7,18 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Directory, Shard, Stat
 from lakewarden.model.uri import FileUri
 from lakewarden.storage.scratch import drop_temporary, temporary_name
 from lakewarden.storage.store import Ambiguous, Children, bad_name, shown, unavailable, unsafe_key
-from lakewarden.storage.walk import Columns, walk, walk_into
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakewarden.storage.walk import Columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PIECE = 8 << 20
@@ -125,10 +128,14 @@ class LocalDisk:
     def list(
         self, prefix_key: str, *, after: str | None = None, until: str | None = None, direct: bool = False
     ) -> Iterator[pa.RecordBatch]:
+        from lakewarden.storage.walk import walk
+
         yield from walk(_directory(prefix_key), after=after, until=until, direct=direct)
 
     def list_names(self, columns: Columns, shard: Shard) -> Iterator[None]:
         """What `list` gives of a shard, into columns and with ordinary files by their names alone."""
+        from lakewarden.storage.walk import walk_into
+
         root = _directory(FileUri.parse(shard.prefix).key)
         return walk_into(columns, root, after=shard.after, until=shard.until, direct=shard.direct, bare=True)
 

@@ -1,4 +1,4 @@
-"""The worker's own scratch names: temporary files, decoded ones and register records, never a listed file.
+"""The worker's own scratch names: temporary files, decoded ones, register records and Spark's logs, never a listed file.
 
 Removal here is outside the one door because nothing a table could own can match: each function checks
 the exact name pattern that only this room writes, and refuses everything else.
@@ -10,11 +10,13 @@ import contextlib
 import os
 import re
 import secrets
+from datetime import datetime
 
 REGISTER_SUFFIX = ".register"
 DECODER_PREFIX = "lakewarden-avro-"
 TO_DECODE, DECODED, UNFINISHED = "in.avro", "out.arrow", "out.arrow.new"
 _TEMPORARY = re.compile(r"^\.lakewarden-[0-9a-f]{16}\.tmp$")
+_LOG = re.compile(r"^spark-\d{8}T\d{6}Z-\d+\.log$")
 _RECORD = re.compile(r"^(\d{20}|boundary-\d{20})$")
 
 
@@ -33,6 +35,20 @@ def drop_temporary(path: str) -> None:
         raise ValueError(f"not a temporary name of ours: {path!r}")
     with contextlib.suppress(OSError):
         os.unlink(path)
+
+
+def log_name(now: datetime) -> str:
+    """The file that takes what the Spark of this process says."""
+    return f"spark-{now:%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
+
+
+def drop_logs(directory: str, kept: int) -> None:
+    """Remove all logs of ours in a directory but those that changed last. Failures are not raised: an old log harms nobody."""
+    with contextlib.suppress(OSError):
+        found = [entry for entry in os.scandir(directory) if _LOG.match(entry.name)]
+        found.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime, reverse=True)
+        for entry in found[kept:]:
+            os.unlink(entry.path)
 
 
 def drop_record(directory: str, name: str) -> None:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from lakewarden.model.errors import StoreUnavailableError
 from lakewarden.model.ports import Stat
 
-LISTING_SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("size", pa.int64()),
-        ("modified", pa.timestamp("us", tz="UTC")),
-        ("etag", pa.string()),
-        ("flag", pa.string()),
-    ]
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SYMLINK = "symlink"
 MARKER = "marker"

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from lakewarden.storage.store import LISTING_SCHEMA, SPECIAL, SYMLINK, UNLISTABLE, bad_name, shown
+from lakewarden.storage.listed_rows import LISTING_SCHEMA
+from lakewarden.storage.store import SPECIAL, SYMLINK, UNLISTABLE, bad_name, shown
 
 ROWS_A_BATCH = 20_000
 _REGULAR = stat.S_IFREG

@@ -129,7 +129,7 @@ def test_a_trash_that_cannot_be_listed_is_not_recorded_as_purged(world: World, m
     first = world.apply(hand_plan(world, world.planted("sales.orders")))
     later(world, monkeypatch, days=8)
     with monkeypatch.context() as away:
-        away.setattr("lakewarden.storage.posix.walk", _raise)
+        away.setattr("lakewarden.storage.walk.walk", _raise)
         second = world.apply(hand_plan(world, []))
     assert len(trash(world)) == 6
     assert "purged" not in steps(world, first.run_id)

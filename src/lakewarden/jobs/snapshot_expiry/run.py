@@ -38,7 +38,7 @@ from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import pointers_of
 from lakewarden.steps.observe.writers import in_use_since
-from lakewarden.steps.plan.files import of_tables, rows_of
+from lakewarden.steps.plan.rows import of_tables, rows_of
 
 TABLES_AT_ONCE = 8
 BEGUN, LEFT, EXPIRED = "begun", "left", "expired"

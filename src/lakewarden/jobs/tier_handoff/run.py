@@ -28,7 +28,7 @@ from lakewarden.steps.apply.bandwidth import Bandwidth
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
-from lakewarden.steps.plan.files import of_tables, rows_of
+from lakewarden.steps.plan.rows import of_tables, rows_of
 from lakewarden.storage.copying import put_in_class, sizes_at
 
 HANDED = "handed"

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
-from lakewarden.model.errors import SparkFailedError
 from lakewarden.pipeline.spark.java import flags_for, found_version, use_java
+from lakewarden.pipeline.spark.log_file import spark_failed, taking_words
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
@@ -43,13 +45,16 @@ DEFAULTS = {
 }
 
 # Rows are worked on in Arrow, not in the JVM, which mostly starts up: the quick compiler halves that. Its own messages
-# would land on our standard output.
+# would land on standard output, which is for data.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 
 
-def spark_session(master: str, conf: Mapping[str, str], app: str, modules: Iterable[str] = ()) -> SparkSession:
+def spark_session(
+    master: str, conf: Mapping[str, str], app: str, modules: Iterable[str] = (), logs: Path | None = None
+) -> SparkSession:
     """The session of this process, its workers forked with these modules imported.
 
+    What Spark and its JVM say goes to a new file under `logs`; without it, to our stderr.
     Raises JavaMissingError or SparkFailedError.
     """
     use_java()
@@ -58,15 +63,13 @@ def spark_session(master: str, conf: Mapping[str, str], app: str, modules: Itera
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    builder = SparkSession.builder.master(master).appName(app)
-    for key, value in {**DEFAULTS, **(_local() if local else {}), **conf}.items():
-        builder = builder.config(key, value)
+    settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(app)
+    settings.setAll([*{**DEFAULTS, **(_local() if local else {}), **conf}.items()])
     try:
-        session = builder.getOrCreate()
+        _start_jvm(settings, logs)
+        session = SparkSession.builder.config(conf=settings).getOrCreate()
     except Exception as error:
-        raise SparkFailedError(f"Spark did not start on {master} ({type(error).__name__}: {error})") from error
-    # What fails comes back as an exception, and is told once.
-    session.sparkContext.setLogLevel("OFF")
+        raise spark_failed(f"Spark did not start on {master} ({type(error).__name__}: {error})") from error
     if local:
         # A session that somebody else started may name another Python.
         session.sparkContext.pythonExec = sys.executable
@@ -77,6 +80,17 @@ def spark_session(master: str, conf: Mapping[str, str], app: str, modules: Itera
         # Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
         session.conf.set("spark.sql.shuffle.partitions", str(max(2, 2 * session.sparkContext.defaultParallelism)))
     return session
+
+
+def _start_jvm(settings: SparkConf, logs: Path | None) -> None:
+    """Start the JVM of this process, unless it has one: then whoever started it has said where its words go.
+
+    Only the child's descriptors lead elsewhere; those of this process stay as they are.
+    """
+    if SparkContext._gateway is None:
+        with taking_words(logs) as out:
+            gateway = launch_gateway(settings, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=settings)
 
 
 def _local() -> dict[str, str]:

@@ -37,7 +37,7 @@ from lakewarden.steps.apply.removal import Removal
 from lakewarden.steps.apply.revalidate import Revalidation
 from lakewarden.steps.apply.trash import promised, purge_old, trash_of
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.plan.files import orphans_of
+from lakewarden.steps.plan.rows import orphans_of
 from lakewarden.storage.quarantine import restore
 
 CHECKS_A_BATCH = 3

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.model.run import PlanDiff, PlanResult
-from lakewarden.steps.plan.files import orphans_of, shown_tables
+from lakewarden.steps.plan.files import shown_tables
+from lakewarden.steps.plan.rows import orphans_of
 from lakewarden.storage.stores import Stores
 
 

@@ -1,22 +1,13 @@
-"""Plans as they lie on disk or in a bucket: read, checked against their digests, row by row or in batches."""
+"""Plans as they lie on disk or in a bucket: where, and the header of each."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from lakewarden.model.errors import NotFoundError, PlanEditedError
+from lakewarden.model.errors import NotFoundError
 from lakewarden.model.plan import PLAN_FILE, Plan
 from lakewarden.model.run import PlanResult
 from lakewarden.model.uri import FileUri
-from lakewarden.pipeline import columns as c
 from lakewarden.storage.stores import Stores
 
 
@@ -37,60 +28,7 @@ def load_plan(stores: Stores, directory: str) -> PlanResult:
         ) from error
 
 
-def rows_of(stores: Stores, result: PlanResult) -> Iterator[pa.Table]:
-    """PLAN_ROWS, one table per file, each file checked against the header's digest."""
-    for part in result.plan.parts:
-        try:
-            data = stores.get(result.path + part.name)
-        except FileNotFoundError as error:
-            raise PlanEditedError(f"{part.name} of plan {result.plan.plan_id} is missing; nothing was done") from error
-        if hashlib.sha256(data).hexdigest() != part.sha256:
-            raise PlanEditedError(f"{part.name} of plan {result.plan.plan_id} was edited; nothing was done")
-        # On this thread alone: a reader's threads that outlive a short command abort it at exit.
-        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        yield file.read(columns=c.PLAN_ROWS.names, use_threads=False).select(c.PLAN_ROWS.names)
-
-
 def shown_tables(plan: Plan) -> frozenset[str]:
     """Tables whose rows mean something: planned ones, and those that only a brake refused."""
     braked = {name for names in plan.brakes.values() for name in names}
     return frozenset(table.identifier for table in plan.tables if table.refusal is None or table.identifier in braked)
-
-
-def plan_rows(
-    stores: Stores, result: PlanResult, verdict: str | None = None, limit: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows as plain values, for people and scripts."""
-    wanted = shown_tables(result.plan)
-    left = limit
-    for table in rows_of(stores, result):
-        table = of_tables(table, wanted)
-        if verdict is not None:
-            table = table.filter(pc.equal(table["verdict"], verdict))
-        if left is not None:
-            table = table.slice(0, left)
-            left -= table.num_rows
-        yield from table.drop_columns([c.ROOT]).to_pylist()
-        if left is not None and left <= 0:
-            return
-
-
-def of_tables(rows: pa.Table, identifiers: Collection[str]) -> pa.Table:
-    return rows.filter(pc.is_in(rows["table"], pa.array(sorted(identifiers), pa.string())))
-
-
-def orphans_of(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
-    """PLAN_ROWS to delete, sorted by root and name; directories last, inner ones first. Digests are checked before the
-    first one is used."""
-    kept = [c.PLAN_ROWS.empty_table()]
-    for rows in rows_of(stores, result):
-        wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(result.plan.changing))), tables)
-        kept.append(wanted)
-    found = pa.concat_tables(kept)
-    directory = pc.ends_with(found["uri"], "/")
-    files = found.filter(pc.invert(directory)).sort_by([(c.ROOT, "ascending"), ("uri", "ascending")])
-    if files.num_rows == found.num_rows:
-        return files
-    directories = found.filter(directory).sort_by([(c.ROOT, "ascending"), ("uri", "descending")])
-    together = pa.concat_tables([files, directories])
-    return together.take(pa.array(np.argsort(together[c.ROOT].to_numpy(), kind="stable")))

@@ -1,0 +1,163 @@
+"""Commands on a real terminal: every line is ours, nothing of Spark, Java or Python is, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.configuration import write_toml
+from tests.support.lakes import plant_orphans, small_lake
+from tests.support.terminals import CTRL_C, CTRL_D, Terminal
+
+NOT_OURS = re.compile(
+    r"Traceback|Exception|Error:|WARN|ERROR|INFO|log4j|SLF4J|Ivy|:: |py4j|pyspark|JVM|Using incubator|File \"|^\s+at "
+)
+STEPS = ["start", "load tables", "start Spark", "list and compare", "look again", "judge", "write the plan"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A directory with a configuration and a lake of three tables, each with old orphans."""
+    lake = small_lake(tmp_path / "lake")
+    catalog = lake.catalog()
+    for identifier in lake.tables:
+        plant_orphans(catalog.load_table(identifier).location(), ["data/{}-orphan.parquet"] * 5)
+    catalog.close()
+    write_toml(
+        tmp_path / "lakewarden.toml",
+        {
+            "state": {"location": f"file://{tmp_path}/state"},
+            "spark": {"master": "local[2]"},
+            "catalogs": {"lake": {"format": "iceberg", "properties": lake.properties}},
+            "orphan_cleanup": {"max_orphan_share": 1.0},
+        },
+    )
+    return tmp_path
+
+
+def nothing_foreign(lines: list[str]) -> None:
+    assert not [line for line in lines if NOT_OURS.search(line)]
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+def test_a_plan_with_spark_shows_our_lines_alone(lake: Path, columns: int, rows: int) -> None:
+    terminal = Terminal("plan", "orphans", "--out", str(lake / "plan"), cwd=lake, columns=columns, rows=rows)
+    terminal.wait_for("start")
+    assert terminal.end() == 0
+    lines = [line for line in terminal.lines if line.strip()]
+    nothing_foreign(lines)
+    ticked = [line for line in lines if line.startswith("✓")]
+    assert sorted(re.sub(r"^✓ |  .*", "", line) for line in ticked) == sorted(STEPS)
+    shown = lines[max(lines.index(line) for line in ticked) + 1 :]
+    assert shown[0].startswith("PLAN orphan-cleanup")
+    assert shown[-1].startswith("Nothing has been deleted.")
+    logs = list((lake / "state" / "logs").glob("spark-*.log"))
+    assert len(logs) == 1
+
+
+@pytest.mark.usefixtures("java")
+def test_a_failing_spark_is_one_error_that_names_the_log(lake: Path) -> None:
+    """Ivy is asked for a jar that nowhere is, so that the JVM has much to say."""
+    config = (lake / "lakewarden.toml").read_text()
+    nowhere = f'"spark.jars.packages" = "org.example:nothing:1.0"\n"spark.jars.ivy" = "{lake}/ivy"\n'
+    nowhere += f'"spark.jars.ivySettings" = "{lake}/ivy.xml"\n'
+    (lake / "ivy.xml").write_text(
+        '<ivysettings><settings defaultResolver="none"/><resolvers><filesystem name="none">'
+        f'<artifact pattern="{lake}/jars/[artifact].[ext]"/></filesystem></resolvers></ivysettings>'
+    )
+    (lake / "lakewarden.toml").write_text(f"{config}\n[spark.conf]\n{nowhere}")
+    terminal = Terminal("plan", "orphans", cwd=lake)
+    assert terminal.end() == 1
+    lines = [line for line in terminal.lines if line.strip()]
+    errors = [line for line in lines if line.startswith("LW-")]
+    assert [line.split()[0] for line in errors] == ["LW-SPARK-002"]
+    nothing_foreign([line for line in lines if not line.startswith("LW-")])
+    found = re.search(r"Spark's log:\s+(\S+\.log)", terminal.text)
+    assert found is not None
+    assert "org.example#nothing" in Path(found[1]).read_text()
+
+
+@pytest.mark.parametrize("home", ["", "/nonexistent"])
+def test_without_java_there_is_one_clear_error(lake: Path, home: str) -> None:
+    path = str(Path(sys.executable).parent)
+    wrapped = Path(sys.prefix) / "java" / "bin" / "java"
+    if wrapped.exists():
+        pytest.skip("this environment brings its own Java")
+    environment = {"PATH": path, "JAVA_HOME": home, "SPARK_HOME": "/nonexistent"}
+    terminal = Terminal("plan", "orphans", cwd=lake, env=environment)
+    assert terminal.end() == 1
+    lines = [line for line in terminal.lines if line.strip()]
+    nothing_foreign(lines)
+    assert [line.split()[0] for line in lines if line.startswith("LW-")] == ["LW-SPARK-001"]
+    assert not lines[-1].startswith("✓")
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_ctrl_c_while_spark_starts_ends_a_plan_at_once_and_says_that_nothing_was_changed(
+    lake: Path, times: int
+) -> None:
+    terminal = Terminal("plan", "orphans", cwd=lake)
+    terminal.wait_for("start Spark")
+    for _ in range(times):
+        terminal.type(CTRL_C)
+    assert terminal.end(20) == 130
+    nothing_foreign(terminal.lines)
+    if times == 1:
+        assert "LW-CORE-002 stopped by SIGINT" in terminal.text
+        assert "Nothing was being changed." in terminal.text
+        assert "journal" not in terminal.text
+
+
+@pytest.fixture
+def planned(lake: Path) -> Path:
+    """The same with a plan to apply."""
+    assert Terminal("plan", "orphans", "--out", str(lake / "plan"), cwd=lake).end() == 0
+    return lake
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize(("keys", "code"), [(CTRL_C, 130), (CTRL_D, 64), ("n\r", 64), (CTRL_C * 2, 130)])
+def test_at_the_question_nothing_has_been_changed(planned: Path, keys: str, code: int) -> None:
+    terminal = Terminal("apply", "plan", cwd=planned)
+    terminal.wait_for("[y/N]")
+    terminal.type(keys)
+    assert terminal.end(20) == code
+    nothing_foreign(terminal.lines)
+    assert "journal" not in terminal.text
+    if len(keys) == 1:
+        after = terminal.text.split("[y/N]", 1)[1]
+        assert re.search(r"\n(LW-\S+) ", after), "the error stands on a line of its own"
+    assert len([*(planned / "lake").rglob("*orphan*")]) == 15
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+def test_commands_without_spark_show_our_lines_alone(lake: Path, columns: int, rows: int) -> None:
+    for words, code in (("runs", 0), ("leases", 0), ("show nowhere", 10), ("tables", 0), ("doctor", 0), ("-h", 0)):
+        terminal = Terminal(*words.split(), cwd=lake, columns=columns, rows=rows)
+        assert terminal.end() == code, terminal.text
+        nothing_foreign(terminal.lines)
+
+
+def test_the_first_sign_of_life_comes_at_once(lake: Path) -> None:
+    """Measured against the start of Python itself, since other work may slow both."""
+    environment = {"SPARK_HOME": "/nonexistent"}
+    waits = []
+    for _ in range(3):
+        terminal = Terminal("plan", "orphans", cwd=lake, env=environment)
+        waits.append(terminal.wait_for("start"))
+        terminal.end()
+    assert min(waits) < 1.0, waits
+
+
+def test_a_signal_before_the_command_begins_is_quiet(lake: Path) -> None:
+    terminal = Terminal("runs", cwd=lake)
+    os.kill(terminal.process.pid, 0)
+    terminal.type(CTRL_C)
+    assert terminal.end(20) in (130, -2)
+    nothing_foreign(terminal.lines)
