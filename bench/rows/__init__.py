@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bench.bench import Bench
 from bench.measure import Row
-from bench.rows import buckets, cold, deletes, doubt, expiry, local, memory, nightly, paimon, startup
+from bench.rows import buckets, cold, deletes, doubt, expiry, local, memory, night, nightly, paimon, startup
 
 # In the order in which they are measured; `BY_NAME_ONLY` takes too long for every run.
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
@@ -16,6 +16,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "fleet1000": local.fleet1000,
     "scheduled": nightly.scheduled,
     "unchanged": nightly.unchanged,
+    "night": night.night,
     "doubt": doubt.doubt,
     "s3-one": buckets.one,
     "s3-fleet100": buckets.fleet100,

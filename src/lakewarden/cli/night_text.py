@@ -31,7 +31,7 @@ def show_night(screen: Screen, night: NightResult, config: str | None = None) ->
         (job.job, job.status, _what(job), number(len(job.refused)) if job.refused else "", _seconds(job.seconds))
         for job in night.jobs
     ]
-    screen.grid(("job", "status", "what it did", "refused", "time"), rows, frozenset({3, 4}))
+    screen.grid(("job", "status", "what it did", "refused", "time"), rows, frozenset({3, 4}), drop=(4, 3))
     for line in _next(night, f" --config {shlex.quote(config)}" if config else ""):
         screen.line(line)
     screen.line(closing_line(night), style=_STYLES.get(night.status, "bold yellow"))

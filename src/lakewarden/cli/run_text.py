@@ -24,6 +24,10 @@ def what_changed(result: RunResult) -> str:
 
 
 def show_run(screen: Screen, result: RunResult) -> None:
+    for table in result.refused[:SHOWN_FAILURES]:
+        screen.line(f"REFUSED {table.table}   {table.code} {table.message}", style="yellow")
+    if len(result.refused) > SHOWN_FAILURES:
+        screen.line(f"and {number(len(result.refused) - SHOWN_FAILURES)} more refused; --output json names them all")
     for file in result.failed[:SHOWN_FAILURES]:
         screen.line(f"FAILED {file.uri}   {file.code} {file.message}", style="red")
     if len(result.failed) > SHOWN_FAILURES:
@@ -60,7 +64,17 @@ def what_next(result: RunResult) -> list[str]:
     lines = ["Not everything was done. It is safe to plan and apply again."] if result.exit_code == Exit.PARTIAL else []
     if RESTORED in result.changed:
         return ["Not everything was brought back. It is safe to restore again."] if lines else []
-    return [*lines, *_undo(spec, result)]
+    return [*lines, *_undo(spec, result), *_looked_at(spec, result)]
+
+
+def _looked_at(spec: JobSpec, result: RunResult) -> list[str]:
+    """What the run would have done to tables that it only looked at."""
+    would = told(planned_by(spec, result.planned))
+    if not would:
+        return []
+    tables = "1 table" if len(result.looked_at) == 1 else f"{number(len(result.looked_at))} tables"
+    first = f"lakewarden plan {spec.name} --select {shlex.quote(result.looked_at[0])}"
+    return [f"Only looked at, because of dry_run: {tables}, {would}. To plan them for an apply: {first}"]
 
 
 def _undo(spec: JobSpec, result: RunResult) -> list[str]:

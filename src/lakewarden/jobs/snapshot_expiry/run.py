@@ -103,12 +103,17 @@ class Run(TableRun):
                 if not halted.is_set():
                     self._expire(table, pointers, in_use)
             except BaseException:
-                halted.set()  # a signal that one thread is told of: no thread begins another table
+                halted.set()
                 raise
 
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
-            for _ in pool.map(expire, tables):
-                pass
+            try:
+                # Told by the thread that signals reach, which is where a run can be stopped between two tables.
+                for done, _ in enumerate(pool.map(expire, tables), start=1):
+                    self.claim.progress("expire", done, len(tables))
+            except BaseException:
+                halted.set()  # no thread begins another table
+                raise
 
     def _expire(self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]) -> None:
         """One table, or why not. What was released of a table that failed untouched is taken back."""
@@ -154,7 +159,6 @@ class Run(TableRun):
             with self._turn:
                 self._expired[name] = changes
             self.deployment.ledger.runs.step(self.run_id, EXPIRED, {"table": name, "changes": changes})
-            self.claim.progress("expire", len(self._expired), len(self.plan.tables))
         except LostRefError as error:
             self._hold(name, error, error.changes)
         except DoubtfulCommitError as error:
