@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 
 # Imports make hundreds of thousands of objects that live for ever; looking through them for garbage again and again
 # is a sixth of the start of a short command.
@@ -19,9 +20,10 @@ def run() -> int:
         signal.signal(number, lambda number, _: os._exit(128 + number))
     # pydantic would look through all installed packages for plugins, none of which we want.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    from lakewarden.cli.streams import leave, use_lasting_streams
+    from lakewarden.cli.streams import leave, sign_of_life, use_lasting_streams
 
     use_lasting_streams()
+    sign_of_life.show(sys.argv)
     from lakewarden.cli.main import main
 
     return leave(main())

@@ -41,12 +41,12 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(theirs)
-        self._raw = b""
+        self.raw = b""
         self.began = time.monotonic()
 
     @property
     def text(self) -> str:
-        return CONTROLS.sub("", self._raw.decode(errors="replace")).replace("\r\n", "\n")
+        return CONTROLS.sub("", self.raw.decode(errors="replace")).replace("\r\n", "\n")
 
     @property
     def lines(self) -> list[str]:
@@ -93,5 +93,5 @@ class Terminal:
             some = os.read(self._terminal, 65536)
         except OSError:  # Nobody has the terminal open any more.
             return False
-        self._raw += some
+        self.raw += some
         return bool(some)

@@ -83,13 +83,21 @@ Select = Annotated[list[str] | None, typer.Option("--select", metavar="GLOB", he
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Leave tables that match alone.")]
 _JOBS = [f"{spec.name} (short: {spec.aliases[0]})" if spec.aliases else str(spec.name) for spec in JOBS.values()]
 _ALL = "all: every job that is enabled for at least one table, in the order of a day"
+
+
+def _names(incomplete: str) -> list[tuple[str, str]]:
+    """The jobs that a shell offers, each with a line on what it does."""
+    named = [(name, spec.does) for spec in JOBS.values() for name in (str(spec.name), *spec.aliases)]
+    return [(name, does) for name, does in (*named, ("all", _ALL[5:])) if name.startswith(incomplete)]
+
+
 JobName = Annotated[
     str,
-    typer.Argument(metavar="JOB", help=f"One of {', '.join(_JOBS)}; or {_ALL}."),
+    typer.Argument(metavar="JOB", help=f"One of {', '.join(_JOBS)}; or {_ALL}.", autocompletion=_names),
 ]
 JobNames = Annotated[
     list[str],
-    typer.Argument(metavar="JOB…", help=f"Any of {', '.join(_JOBS)}; or {_ALL}."),
+    typer.Argument(metavar="JOB…", help=f"Any of {', '.join(_JOBS)}; or {_ALL}.", autocompletion=_names),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 4 if any table was refused.")]
 Wait = Annotated[
@@ -103,7 +111,12 @@ Wait = Annotated[
 ]
 PlanDir = Annotated[str, typer.Argument(metavar="PLAN_DIR", help="A plan's directory.")]
 Brakes = Annotated[
-    list[Brake] | None, typer.Option("--override-brake", help="Go on although this brake was pulled, for this plan.")
+    list[Brake] | None,
+    typer.Option(
+        "--override-brake",
+        metavar="NAME",
+        help=f"Go on although this brake was pulled, for this plan: {', '.join(Brake)}.",
+    ),
 ]
 
 

@@ -8,10 +8,33 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from typing import TextIO
 
 # The reader went away (`| head -1`), or the terminal was closed. What a command did, and its exit code, stay the same.
 GONE = (errno.EPIPE, errno.EIO)
+
+
+SIGN, WIPE = "⠋ start\r".encode(), b"\r\x1b[2K"
+
+
+class _SignOfLife:
+    """A word on the terminal while Python loads what the command needs. The first thing that is printed wipes it out."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def show(self, arguments: Sequence[str]) -> None:
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and "--quiet" not in arguments:
+            self._shown = os.write(2, SIGN) > 0
+
+    def wipe(self) -> None:
+        if self._shown:
+            self._shown = False
+            os.write(2, WIPE)
+
+
+sign_of_life = _SignOfLife()
 
 
 class _Descriptor(io.FileIO):
@@ -19,6 +42,7 @@ class _Descriptor(io.FileIO):
 
     def write(self, data: object) -> int:
         try:
+            sign_of_life.wipe()
             return super().write(data)  # type: ignore[arg-type]
         except OSError as error:
             if error.errno not in GONE:
@@ -70,6 +94,7 @@ def leave(code: int) -> int:
     Without waiting for a thread that is still busy: where a command fails or is stopped, Spark may still be starting.
     """
     try:
+        sign_of_life.wipe()
         sys.stdout.flush()
     except OSError as error:
         _Descriptor(1, "w", closefd=False).lead_nowhere()  # What is left over is not tried again.

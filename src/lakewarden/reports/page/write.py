@@ -19,6 +19,7 @@ from lakewarden.reports.page.render import render
 from lakewarden.reports.page.runs import last_runs
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.job import JobSpec
+from lakewarden.storage.scratch import drop_temporary, temporary_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,10 @@ def check_writable(path: Path) -> None:
 
 def _write(path: Path, page: bytes) -> None:
     """Whole or not at all: whoever has the old page open never reads half of the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(temporary_name())
     try:
         beside.write_bytes(page)
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        drop_temporary(str(beside))
         raise UsageError(f"{path} cannot be written ({error}); no report was written") from error
