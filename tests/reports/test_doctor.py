@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lakewarden.ledger.bulk import INSTANT
 from lakewarden.ledger.leases import Leases
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
+from lakewarden.model.roots import Claim, group_roots
+from lakewarden.model.table import ManifestList, Ref, TableState
+from lakewarden.reports.doctor import _nested
+from lakewarden.reports.overview import broken_refs
 from lakewarden.steps.apply import removal
+from lakewarden.steps.observe.fleet import Fleet
 from tests.steps.apply.test_crash import Crash, crashing
 from tests.support.lakes import local_path, write_table
 from tests.support.worlds import MakeWorld, World, hand_plan
@@ -123,3 +131,47 @@ def test_an_empty_world_has_a_report(world_of: MakeWorld) -> None:
     world = world_of("sales.orders", orphans=0)
     world.catalog().drop_table("sales.orders")
     assert doctor(world)["tables"] == 0
+
+
+def test_ten_thousand_tables_are_looked_through_once() -> None:
+    """Not each directory with each other one: that takes minutes, and this a fraction of a second."""
+    claims = [Claim(f"file:///lake/t{i:05}/", f"lake.a.t{i:05}") for i in range(10_000)]
+    claims += [Claim(f"file:///lake/t{i:05}/inner/", f"lake.a.inner{i:05}") for i in range(0, 10_000, 100)]
+    fleet = Fleet((), tuple(claims), tuple(group_roots(claims)))
+    began = time.process_time()
+    found = list(_nested(fleet))
+    assert time.process_time() - began < 3
+    assert len(found) == 100
+    assert found[1] == {
+        "prefix": "file:///lake/t00100/", "tables": ["lake.a.t00100"], "inside": "file:///lake/t00100/inner/",
+        "table": "lake.a.inner00100",
+    }  # fmt: skip
+
+
+def test_a_freeze_what_waits_and_the_health_of_tables_are_told(world: World) -> None:
+    world.warden.freeze(reason="a migration")
+    ledger = world.warden._deployment.ledger
+    now = world.warden._deployment.clock.now()
+    columns = {
+        "uri": ["s3://b/1", "s3://b/2"],
+        "table": ["lake.sales.orders"] * 2,
+        "size": [5, 7],
+        "kind": ["data"] * 2,
+    }
+    rows = pa.table({**columns, "modified": pa.nulls(2, INSTANT), "etag": pa.nulls(2, pa.string())})
+    ledger.pending.add_rows("run-1", now, rows.to_batches())
+    report = doctor(world)
+    assert report["frozen"]["reason"] == "a migration"
+    assert report["pending"] == {"files": 2, "bytes": 12, "tables": 1, "oldest": now.isoformat()}
+    assert report["health"] == {"refused": 0, "attention": 2, "healthy": 0}
+    [group] = report["attention"]
+    assert (group["code"], group["count"]) == ("never planned", 2)
+
+
+def test_a_tag_that_outlives_its_snapshot_is_no_broken_ref() -> None:
+    state = TableState(
+        "lake.a.t", "paimon", "u", "file:///t#1", "file:///t", ("file:///t",), snapshot_ids=frozenset({7}),
+        refs=(Ref("main", 7, "branch"), Ref("old", 3, "tag"), Ref("empty", 0, "branch"), Ref("lost", 5, "tag")),
+        manifest_lists=(ManifestList("file:///t/manifest/l3", snapshot_id=3),),
+    )  # fmt: skip
+    assert [ref.name for ref in broken_refs(state)] == ["lost"]
