@@ -74,7 +74,7 @@ def test_refused_tables_come_first_and_the_rest_is_told() -> None:
 
 def test_money_and_growth() -> None:
     text = "\n".join(told(ONE, cost=Cost(1.0, 0.0, "EUR")))
-    assert " EUR a month, at 1 day" in text
+    assert " EUR a month at most, with a retention of 1 day" in text
     assert " a day, by the last 30 days" in text
     unknown = Forecast(NOW, RETENTIONS, (replace(ONE.tables[0], growth=None),))
     assert "grows    unknown" in "\n".join(told(unknown))

@@ -33,7 +33,8 @@ def show_forecast(screen: Screen, found: Forecast, cost: Cost, width: int) -> No
     screen.line(f"{'now':<9}{number(now.files)} files, {size(now.bytes)}, {number(held)} snapshots in {tables}")
     best = max(found.releases, key=lambda release: (release.tally.bytes, release.days))
     if best.tally.bytes:
-        screen.line(f"{'saves':<9}up to {cost.money(cost.of_month(best.tally.bytes))} a month, at {_days(best.days)}")
+        saved = cost.money(cost.of_month(best.tally.bytes))
+        screen.line(f"{'saves':<9}{saved} a month at most, with a retention of {_days(best.days)}")
     _show_growth(screen, found)
     if len(counted) > 1:
         _show_tables(screen, found, width, STEPS if blocks else PLAIN_STEPS)
