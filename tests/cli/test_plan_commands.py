@@ -40,10 +40,10 @@ def test_a_small_plan_reads_like_a_balance(lakewarden: Any) -> None:
     answer = lakewarden("plan", "orphans")
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
     assert lines[0].startswith("PLAN orphan-cleanup plan ")
-    assert "prod.a.t 1 branches, 1 tags" in lines
+    assert "prod.a.t 1 branch, 1 tag" in lines
     assert "listed 14 files 13.0 GiB" in lines
     assert "live 10 files 10.0 GiB" in lines
-    assert "kept: too new 1 files 1.0 MiB younger than 168 h" in lines
+    assert "kept: too new 1 file 1.0 MiB younger than 168 h" in lines
     assert "TO DELETE 3 files 3.0 GiB 21.43% of files (limit 25%)" in lines
     assert "after 11 files 10.0 GiB" in lines
     assert lines[-1] == "Nothing has been deleted. To do exactly this: lakewarden apply 'state/plans/p 1' --yes"

@@ -223,7 +223,10 @@ def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], pol
 
 
 def _show_tally(screen: Screen, label: str, tally: Tally, note: str = "", style: str | None = None) -> None:
-    screen.line(f"  {label:<26}{number(tally.files):>14} files {size(tally.bytes):>12}   {note}", style=style)
+    screen.line(
+        f"  {label:<26}{number(tally.files):>14} {'file' if tally.files == 1 else 'files':<5} {size(tally.bytes):>12}   {note}",
+        style=style,
+    )
 
 
 def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
@@ -288,8 +291,9 @@ def _share(orphans: Tally, listed: Tally, policy: Mapping[str, Any]) -> str:
 
 def _refs(table: TablePlan) -> str:
     branches = sum(ref.kind == "branch" for ref in table.refs)
-    tags = len(table.refs) - branches
-    return f"   {branches} branches, {tags} tags" if table.refs else ""
+    counts = (Count(branches, "branches"), Count(len(table.refs) - branches, "tags"))
+    told = ", ".join(str(count) for count in counts if count.number)
+    return f"   {told}" if told else ""
 
 
 def _instant(moment: Any) -> str:

@@ -86,6 +86,7 @@ class TrashRestore:
                 elif outcome != back_already(file.uri):
                     code, why = outcome.code or RestoreError.code, outcome.message or outcome.outcome
                     self.failed.append(FailedFile(file.uri, code, why))
+        self.progress("restore", len(self.files), len(self.files))
         self.deployment.ledger.runs.step(self.run.run_id, "restored", {"by": self.new_id, "files": self.back.files})
 
     def result(self, error: LakewardenError | None = None) -> RunResult:
