@@ -9,7 +9,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo import cleanup, night, stream
+from demo import cleanup, log, night, stream
 from demo.lake import build
 from demo.terminal import DemoError, Terminal, short
 
@@ -61,6 +61,7 @@ def main() -> int:
     terminal = Terminal(base)
     try:
         _tell(base, terminal)
+        log.check(terminal.log)
     except DemoError as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1

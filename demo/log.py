@@ -11,7 +11,7 @@ from demo.terminal import expect
 STRANGE = re.compile(
     r"^(?:\d\d/\d\d/\d\d \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d+ |WARNING:|WARN\b|ERROR\b|INFO\b|Traceback |\s+at [\w.$<>]+\("
     r"|\s+File \"|[\w.]*(?:Error|Exception|Warning): |::|OpenJDK|Picked up |SLF4J|Using Spark's|Setting default log|To adjust logging"
-    r"|.*BrokenPipe)"
+    r"|\t|Ivy |The jars for|org\.apache\.|.*BrokenPipe)"
 )
 
 

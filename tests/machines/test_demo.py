@@ -18,6 +18,9 @@ Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
 Setting default log level to "WARN".
 26/11/18 05:11:50 WARN NativeCodeLoader: Unable to load native-hadoop library
 :: loading settings :: url = jar:file:/ivy-2.5.3.jar!/org/apache/ivy/core/settings/ivysettings.xml
+Ivy Default Cache set to: /home/ana/.ivy2.5.2/cache
+\tconfs: [default]
+org.apache.iceberg#iceberg-spark-runtime-4.1_2.13 added as a dependency
 Traceback (most recent call last):
   File "daemon.py", line 1, in <module>
 BrokenPipeError: [Errno 32] Broken pipe
