@@ -151,10 +151,14 @@ def state(identifier: str, uuid: str) -> TableState:
     return TableState(identifier, "iceberg", uuid, "", "", ())
 
 
-def test_cache_files_are_known_newest_first_until_they_are_struck_out(ledger: Ledger) -> None:
-    first, second, third = (KeptFile("entries", name, name * 64, 10, 100) for name in "abc")
+def test_cache_files_are_known_in_the_order_of_their_use_until_they_are_struck_out(ledger: Ledger) -> None:
+    sizes = {"a": 100, "b": 9, "c": 8}
+    first, second, third = (KeptFile("entries", name, name * 64, 10, size) for name, size in sizes.items())
     ledger.cache.add([first])
     ledger.cache.add([second, third])
     assert ledger.cache.files() == [second, third, first]
+    ledger.cache.use(["a", "never entered"])
+    assert ledger.cache.files() == [first, second, third]
+    ledger.cache.use(["b", "c"])
     ledger.cache.forget(["b", "never entered"])
     assert ledger.cache.files() == [third, first]

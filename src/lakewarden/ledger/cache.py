@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from lakewarden.ledger.connection import Connections, chunks, put
 from lakewarden.ledger.schema import cache_files
@@ -25,10 +25,18 @@ class Cache:
         with self._connections.write() as connection:
             put(connection, cache_files, rows)
 
+    def use(self, uris: Iterable[str]) -> None:
+        """Note that something was taken from these files: they stay for longer."""
+        now = self._connections.clock.now()
+        if chosen := list(uris):
+            with self._connections.write() as connection:
+                for chunk in chunks(chosen, CHUNK):
+                    connection.execute(update(cache_files).where(cache_files.c.uri.in_(chunk)).values(added_at=now))
+
     def files(self) -> list[KeptFile]:
-        """Every file, newest first."""
+        """Every file, the last used first. A new one counts as used; of those that one plan used, the largest is first."""
         columns = [cache_files.c[name] for name in KeptFile.__dataclass_fields__]
-        query = select(*columns).order_by(cache_files.c.added_at.desc(), cache_files.c.uri)
+        query = select(*columns).order_by(cache_files.c.added_at.desc(), cache_files.c.bytes.desc(), cache_files.c.uri)
         with self._connections.read() as connection:
             return [KeptFile(**row._mapping) for row in connection.execute(query)]
 

@@ -259,6 +259,6 @@ cache_files = Table(
     Column("sha256", Text, nullable=False),
     Column("rows", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("added_at", Instant, nullable=False),
+    Column("added_at", Instant, nullable=False),  # and moved on whenever the file is used
     Index("ix_lw_cache_files_kind", "kind", "added_at"),
 )

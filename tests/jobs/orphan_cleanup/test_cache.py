@@ -201,3 +201,19 @@ def test_a_manifest_whose_files_lie_in_several_roots(
     for select in ((), (), ("lib.shelf.a",), ("lib.shelf.b",)):
         chosen_names = [name.rpartition(".")[2] for name in select]
         assert library.plan(ORPHANS, *select).orphans() == lost(library, *chosen_names)
+
+
+@WAYS
+def test_a_file_that_every_plan_uses_stays(library: Library, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first plan reads whole tables, the later ones what was added: by age, the first file would be the first to go."""
+    monkeypatch.setattr(comparing, "MOST_LIVE", most)
+    monkeypatch.setattr(manifest_cache, "MOST_FILES", 12)
+    library.plan(ORPHANS)
+    first = cache(library, "entries" if most > 0 else "keys")
+    assert first
+    for number in range(4):
+        library.shelf("a").commit(f"late-{number}", when=datetime.now(UTC) - timedelta(days=7))
+        age_everything(library.base / "shelves")
+        assert library.plan(ORPHANS).orphans() == lost(library)
+    assert all(path.stat().st_size for path in first)
+    assert sum(path.stat().st_size > 0 for path in cache(library)) == 12

@@ -54,12 +54,14 @@ def test_a_soft_list_that_was_gone_and_is_back_counts_again(tmp_path: Path) -> N
     first = named(cache)
     assert names(first) == {"one-manifest", "two-manifest"}
     assert first.kept
+    assert not cache.used
     (tmp_path / "trash").rename(old)
     for file in (tmp_path / "one.json", tmp_path / "two.json"):
         file.write_bytes(b"?" * file.stat().st_size)  # what the cache knows is not read again
     again = named(cache.plus(first.kept))
     assert names(again) == {"one-manifest", "two-manifest", "old-manifest"}
     assert not again.refusals
+    assert cache.used == {file.uri for file in first.kept}
 
 
 @pytest.mark.parametrize("separator", ["\n", "\r", "\x85", "\u2028", "\u2029"])

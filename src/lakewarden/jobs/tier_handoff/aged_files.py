@@ -78,11 +78,12 @@ class Survey:
         self.in_doubt = everything and any(state.refusal for state in fleet.states)
         self.live = tuple(self._live_sides(range(len(fleet.states)) if everything else waiting))
         self.kept: list[KeptFile] = []
+        self.used: set[str] = set()
 
     def files(self) -> AgedFiles:
         """What is to be copied, of the snapshots that are whole."""
         found = in_spark(self._looked)
-        remember(self.deployment, self.kept)
+        remember(self.deployment, self.kept, self.used)
         return found
 
     def _looked(self) -> AgedFiles:
@@ -119,6 +120,7 @@ class Survey:
         few = named.entries <= FEW_ENTRIES and named.once.num_rows <= FEW_MANIFESTS
         names = keep_names(self._spark, named, read, cache, few=FEW_MANIFESTS if few else None)
         self.kept += (*named.kept, *names.kept)
+        self.used |= cache.used
         refusals: dict[int, Refusal] = {}
         for number, why in (*named.refusals.items(), *names.refusals.items()):
             # A live side that is unknown may need any table's files.

@@ -21,7 +21,7 @@ from lakewarden.model.errors import Refusal
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
-from lakewarden.pipeline.read.cache import ENTRIES, KEYS, CacheFiles, ManifestKey, id_of, known_files, manifest_keys
+from lakewarden.pipeline.read.cache import KEYS, CacheFiles, ManifestKey, id_of, known_files, manifest_keys
 from lakewarden.pipeline.read.entries import READ, Entries, known_entries, pack
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
 from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask, once, read_lists
@@ -140,7 +140,7 @@ class Contents:
 
 def open_manifests(spark: Spark, named: Named, read: ReadTask, cache: CacheFiles, places: Places) -> Contents:
     """Every manifest, from the cache or else from its file, with the root that each of its entries lies in."""
-    known = known_entries(cache.stores, cache.of(ENTRIES), named.once)
+    known = known_entries(cache, named.once)
     # Of entries in several roots the cache, which knows only what their names have in common, cannot tell each one's.
     pairs = zip(known["prefix"].to_pylist(), pc.binary_length(known["added"]).to_pylist(), strict=True)
     known = known.filter(pa.array([not (count and _spread(places, prefix)) for prefix, count in pairs], pa.bool_()))

@@ -12,7 +12,7 @@ import hashlib
 import io
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -94,10 +94,14 @@ class CacheWriter:
 
 @dataclass(frozen=True)
 class CacheFiles:
-    """The files of the cache that the ledger knows, newest first, and who writes new ones."""
+    """The files of the cache that the ledger knows, the last used first, and who writes new ones.
+
+    `used` has the addresses of those that something was taken from.
+    """
 
     writer: CacheWriter
     known: Sequence[KeptFile] = ()
+    used: set[str] = field(default_factory=set)
 
     @property
     def stores(self) -> Stores:
@@ -108,7 +112,7 @@ class CacheFiles:
 
     def plus(self, files: Sequence[KeptFile]) -> CacheFiles:
         """With files that were written since."""
-        return CacheFiles(self.writer, [*files, *self.known])
+        return CacheFiles(self.writer, [*files, *self.known], self.used)
 
 
 def read_kept(stores: Stores, file: KeptFile, columns: Sequence[str] | None = None) -> pa.Table | None:
@@ -154,6 +158,7 @@ def known_files(
             mine = {key: KnownNames(beside, directories) for key, directories in pairs if key in asked}
             if mine and (not whole or read_kept(cache.stores, beside) is not None):
                 found |= mine
+                cache.used.update((file.uri, beside.uri))
     manifests = list(found)
     rows = pa.table(
         {"path": pa.array([key.path for key in manifests], pa.string()), "length": [key.length for key in manifests]}

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.model.kept_file import KeptFile
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.cache import (
     ENTRIES,
@@ -25,6 +24,7 @@ from lakewarden.pipeline.read.cache import (
     KEY_ROWS,
     KEYS,
     PACKED,
+    CacheFiles,
     CacheWriter,
     known_rows,
     read_entry_rows,
@@ -33,7 +33,6 @@ from lakewarden.pipeline.read.cache import (
 from lakewarden.pipeline.read.hashing import Hashes, repeated_hashes
 from lakewarden.pipeline.read.manifests import ReadTask, read_entries
 from lakewarden.pipeline.read.names import LOCAL, directories
-from lakewarden.storage.stores import Stores
 
 Batches = Iterable[pa.RecordBatch]
 Sizes = NDArray[np.uint32]
@@ -224,7 +223,7 @@ def _common(one: str, other: str) -> str:
     return one[:same]
 
 
-def known_entries(stores: Stores, files: Iterable[KeptFile], manifests: pa.Table) -> pa.Table:
+def known_entries(cache: CacheFiles, manifests: pa.Table) -> pa.Table:
     """READ of those of these MANIFESTS that the cache knows, each under its place as its number.
 
     A manifest of no proven length is never known: another may have its name. Of a manifest that is lost or cut by now what
@@ -232,12 +231,15 @@ def known_entries(stores: Stores, files: Iterable[KeptFile], manifests: pa.Table
     """
     asked = np.flatnonzero(pc.is_valid(manifests["length"]).to_numpy())
     found = [READ.empty_table()]
-    for file in files:
+    for file in cache.of(ENTRIES):
         if not len(asked):
             break
-        if (rows := read_entry_rows(stores, file)) is None:
+        if (rows := read_entry_rows(cache.stores, file)) is None:
             continue
         at = known_rows(manifests.take(pa.array(asked)), rows)
+        if not (at >= 0).any():
+            continue
+        cache.used.add(file.uri)
         mine = rows.take(pa.array(at[at >= 0])).select(["prefix", *PACKED, "directories"])
         blank = {name: pa.nulls(mine.num_rows, READ.field(name).type) for name in ("id", "names", "note", "kept")}
         table = pa.table({"number": pa.array(asked[at >= 0], pa.int32()), **blank})
@@ -246,4 +248,4 @@ def known_entries(stores: Stores, files: Iterable[KeptFile], manifests: pa.Table
         found.append(table.select(READ.names).cast(READ))
         asked = asked[at < 0]
     rows = pa.concat_tables(found)
-    return rows.filter(still_there(stores, manifests.take(rows["number"].combine_chunks())))
+    return rows.filter(still_there(cache.stores, manifests.take(rows["number"].combine_chunks())))

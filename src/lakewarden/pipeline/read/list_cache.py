@@ -38,6 +38,7 @@ def remembered_lists(lists: pa.Table, cache: CacheFiles) -> pa.Table:
     for file in cache.of(LISTS) if digests else ():
         if (kept := read_kept(cache.stores, file)) is not None:
             rows.append(kept.filter(pc.is_in(kept["digest"], asked)))
+            cache.used.update([file.uri] if rows[-1].num_rows else ())
     known = pa.concat_tables(rows).combine_chunks().sort_by("digest")
     names, counts = np.unique(known["digest"].to_numpy(), return_counts=True)
     firsts = dict(zip(names.tolist(), (np.cumsum(counts) - counts).tolist(), strict=True))

@@ -19,7 +19,6 @@ from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.one_table import needs_of
-from lakewarden.pipeline.read.cache import ENTRIES
 from lakewarden.pipeline.read.entries import known_entries
 from lakewarden.pipeline.read.manifests import ReadTask, once, read_lists, read_manifests
 from lakewarden.pipeline.read.notes import NOTE
@@ -132,7 +131,7 @@ class TrashUsers:
 
     def _known(self, manifests: pa.Table) -> list[str | None]:
         """What the names of each manifest begin with; None where the cache does not know it."""
-        known = known_entries(self.deployment.stores, cache_files(self.deployment).of(ENTRIES), manifests)
+        known = known_entries(cache_files(self.deployment), manifests)
         prefixes = dict(zip(known["number"].to_pylist(), known["prefix"].to_pylist(), strict=True))
         return [prefixes.get(place) for place in range(manifests.num_rows)]
 

@@ -67,7 +67,7 @@ def count_cases(
     task = judge_task(deployment, fleet, ground.roots, rules, ground.directory)
     counting = LevelTask(levels, small_bytes, since)
     answer, counts = in_spark(lambda: compare_by_level(holders, candidates, task, counting, asked))
-    remember(deployment, answer.kept)
+    remember(deployment, answer.kept, asked.cache.used)
     return with_links(Findings.of(answer, Verdict.PENDING), answer, fleet), counts
 
 

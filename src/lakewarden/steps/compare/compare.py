@@ -68,7 +68,7 @@ def compare(
     task = judge_task(deployment, ground.fleet, ground.roots, rules, ground.directory)
     answer = in_spark(lambda: compare_files(holders, candidates, task, asked, memory))
     empty_parts(deployment, [ground.directory + part.name for part in answer.discarded])
-    remember(deployment, answer.kept)
+    remember(deployment, answer.kept, asked.cache.used)
     return with_links(Findings.of(answer, rules.changing), answer, ground.fleet)
 
 

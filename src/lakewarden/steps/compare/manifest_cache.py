@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from lakewarden.model.errors import LakewardenError
@@ -11,13 +11,15 @@ from lakewarden.model.uri import names_digest
 from lakewarden.pipeline.read.cache import CacheFiles, CacheWriter
 from lakewarden.steps.deployment import Deployment
 
-# A plan that read anything leaves a few files. Of more than these the oldest go, and what they knew is read once more:
-# so nothing stays for ever of tables that were dropped or of manifests that were rewritten.
+# A plan that read anything leaves a few files. Of more than these, or of more bytes, those go that were not used for the
+# longest time, and what they knew is read once more: so nothing stays for ever of tables that were dropped or of manifests
+# that were rewritten, and the large file of a first plan stays as long as its tables do.
 MOST_FILES = 96
+MOST_BYTES = 32 * 2**30
 
 
 def cache_files(deployment: Deployment) -> CacheFiles:
-    """What may be used, newest first.
+    """What may be used, the last used first.
 
     What was kept before the settings said that two names are one store has addresses under the wrong name.
     """
@@ -27,14 +29,24 @@ def cache_files(deployment: Deployment) -> CacheFiles:
     return CacheFiles(CacheWriter(deployment.stores, location), files)
 
 
-def remember(deployment: Deployment, kept: Iterable[KeptFile]) -> None:
-    """Enter the files that a comparison left, and let the oldest go."""
+def remember(deployment: Deployment, kept: Iterable[KeptFile], used: Iterable[str] = ()) -> None:
+    """Enter the files that a comparison left, and let those go that were not used for the longest time."""
+    deployment.ledger.cache.use(used)
     if files := list(kept):
         deployment.ledger.cache.add(files)
-        surplus = deployment.ledger.cache.files()[MOST_FILES:]
+        surplus = list(_surplus(deployment.ledger.cache.files()))
         deployment.ledger.cache.forget([file.uri for file in surplus])
         for file in surplus:
             # Emptied, not deleted: only one door removes files, and this is not a table's. Where it cannot be emptied, it
             # only takes up space.
             with suppress(OSError, LakewardenError):
                 deployment.stores.put(file.uri, b"")
+
+
+def _surplus(files: Iterable[KeptFile]) -> Iterator[KeptFile]:
+    """Of files in the order of their use, those that are beyond what is kept."""
+    total = 0
+    for place, file in enumerate(files):
+        total += file.bytes
+        if place >= MOST_FILES or total > MOST_BYTES:
+            yield file
