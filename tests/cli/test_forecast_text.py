@@ -77,4 +77,4 @@ def test_money_and_growth() -> None:
     assert " EUR a month at most, with a retention of 1 day" in text
     assert " a day, by the last 30 days" in text
     unknown = Forecast(NOW, RETENTIONS, (replace(ONE.tables[0], growth=None),))
-    assert "grows    unknown" in "\n".join(told(unknown))
+    assert "adds     unknown" in "\n".join(told(unknown))

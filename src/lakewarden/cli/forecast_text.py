@@ -73,9 +73,9 @@ def _show_growth(screen: Screen, found: Forecast) -> None:
     known = len(found.counted) - found.growth_unknown
     if known:
         unknown = f"; unknown of {number(found.growth_unknown)}" if found.growth_unknown else ""
-        screen.line(f"{'grows':<9}{size(round(found.growth_a_day))} a day, by the last 30 days{unknown}")
+        screen.line(f"{'adds':<9}{size(round(found.growth_a_day))} a day, by the last 30 days{unknown}")
     else:
-        screen.line(f"{'grows':<9}unknown")
+        screen.line(f"{'adds':<9}unknown")
 
 
 def _show_tables(screen: Screen, found: Forecast, width: int, steps: str) -> None:

@@ -17,6 +17,7 @@ from lakewarden.reports.page import write
 from tests.reports.page.fleets import NOW, names, page
 from tests.support.worlds import World, hand_plan
 
+BLOCKS = {"p", "div", "details", "table", "ul", "ol", "dl", "section", "figure", "h1", "h2", "h3"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
@@ -32,6 +33,8 @@ class Tree(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        # A browser ends a paragraph where a block begins, and the end tag that follows makes an empty one.
+        assert not (tag in BLOCKS and "p" in self.open), f"<{tag}> in <p>"
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)

@@ -145,7 +145,7 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost) -> Itera
     if predicted is not None and predicted.counted:
         missing = predicted.growth_unknown
         yield {
-            "name": "Grows a day",
+            "name": "Added a day",
             "value": size(round(predicted.growth_a_day)),
             "words": f"unknown of {number(missing)} tables" if missing else "by the last 30 days",
         }
