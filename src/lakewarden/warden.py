@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor, os_user
 from lakewarden.model.arguments import checks_arguments
-from lakewarden.model.clock import Clock
 from lakewarden.model.errors import NotFoundError, StateError, UsageError
-from lakewarden.model.known_table import KnownTable
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
@@ -23,18 +20,16 @@ from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.uri import is_address
 
 if TYPE_CHECKING:
-    from lakewarden.ledger.database import Ledger
-    from lakewarden.ledger.leases import Leases
     from lakewarden.ledger.runs import Run
     from lakewarden.model.cost import Cost
     from lakewarden.model.forecast import Forecast
     from lakewarden.night.one_job import Asked
-    from lakewarden.reports.check import Answer, Question, Waiting
+    from lakewarden.parts import Parts
+    from lakewarden.reports.check import Answer, Waiting
     from lakewarden.reports.page import WrittenReport
     from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
     from lakewarden.steps.observe.given_up import GivenUp
-    from lakewarden.storage.stores import Stores
 
 # How long `check` waits for a catalog, a store, the state and Java each. Spark has its own time.
 CHECK_SECONDS = 15.0
@@ -42,29 +37,6 @@ CHECK_SECONDS = 15.0
 
 def _quiet(stage: str, done: int, total: int) -> None:
     """No progress wanted."""
-
-
-class Parts(Protocol):
-    """The parts that a Warden works with, each built when first asked for: `runs` waits for no store, `show` for no catalog."""
-
-    @property
-    def deployment(self) -> Deployment: ...
-
-    @property
-    def ledger(self) -> Ledger: ...
-
-    @property
-    def leases(self) -> Leases: ...
-
-    @property
-    def stores(self) -> Stores: ...
-
-    def questions(self, spark: bool, seconds: float) -> Sequence[Question]: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    def close(self) -> None: ...
 
 
 @checks_arguments
@@ -208,9 +180,8 @@ class Warden:
         from lakewarden.reports.standing import standing_of
 
         try:
-            ledger = self._parts.ledger
-            spec, catalogs = job_named(plan.job), self._settings.catalogs
-            return standing_of(plan, ledger, spec, catalogs, self._parts.clock.now(), self._as_shown)
+            spec, now, catalogs = job_named(plan.job), self._parts.clock.now(), self._settings.catalogs
+            return standing_of(plan, self._parts.ledger, spec, catalogs, now, self._as_shown)
         except StateError as error:
             return Standing(PlanState.UNKNOWN, why=str(error))
 
@@ -284,30 +255,24 @@ class Warden:
 
     def take_back(self, uuid: str, reason: str = "", actor: Actor | None = None) -> None:
         """Protect an abandoned table again, from the next plan on. Recorded."""
-        switches = self._parts.ledger.switches
-        if uuid not in switches.abandoned():
-            raise NotFoundError(f"no table {uuid} is abandoned; nothing was changed")
-        switches.take_back(uuid, actor or self.actor(), reason)
+        from lakewarden.steps.observe.given_up import take_back
+
+        take_back(self._parts.ledger, uuid, actor or self.actor(), reason)
 
     def would_forget(self, identifier: str) -> list[str]:
         """The directories that are left alone for the sake of a table. Raises as `forget` does, and changes nothing."""
-        return sorted({place for row in self._remembered(identifier) for place in row.places})
+        from lakewarden.steps.observe.given_up import places_of, remembered
+
+        return places_of(remembered(self._parts.ledger, identifier))
 
     def forget(self, identifier: str, reason: str, actor: Actor | None = None) -> list[str]:
         """Forget what was seen of a table that was dropped, emptied or set back on purpose. Recorded.
 
         Answers with the directories that were protected for its sake. What its metadata names today stays protected.
         """
-        ledger, known = self._parts.ledger, self._remembered(identifier)
-        ledger.switches.forget(identifier, actor or self.actor(), reason)
-        ledger.known_tables.record((), gone=known)
-        return sorted({place for row in known for place in row.places})
+        from lakewarden.steps.observe.given_up import forget
 
-    def _remembered(self, identifier: str) -> list[KnownTable]:
-        known = [row for row in self._parts.ledger.known_tables.memory().rows if row.identifier == identifier]
-        if not known:
-            raise NotFoundError(f"no table {identifier} is remembered; nothing was changed")
-        return known
+        return forget(self._parts.ledger, identifier, actor or self.actor(), reason)
 
     def tables(self) -> list[dict[str, Any]]:
         from lakewarden.reports.tables import tables
@@ -432,7 +397,5 @@ class Warden:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

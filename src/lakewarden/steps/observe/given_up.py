@@ -8,14 +8,17 @@ their protection.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from lakewarden.ledger.database import Ledger
+from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, TableListedError
+from lakewarden.model.known_table import KnownTable
 from lakewarden.model.ports import Shard
 from lakewarden.model.roots import Root
 from lakewarden.model.uri import canonical
@@ -74,7 +77,7 @@ def what_is_given_up(deployment: Deployment, uuid: str) -> GivenUp:
         names=tuple(sorted({row.identifier for row in known})),
         metadata={prefix: len(uris) for prefix, uris in found.items()},
         example=next(chain.from_iterable(found.values()), None),
-        places=tuple(sorted({place for row in known for place in row.places})),
+        places=tuple(places_of(known)),
         unlisted=unlisted,
     )
 
@@ -115,3 +118,31 @@ def _whose(deployment: Deployment, fleet: Fleet, root: Root, names: list[str]) -
         for uri in names:
             if found := recognise(uri, root.tables[0], deployment.stores):
                 yield uri, str(found["uuid"])
+
+
+def take_back(ledger: Ledger, uuid: str, actor: Actor, reason: str) -> None:
+    """Put on record that an abandoned table is needed after all. Raises NotFoundError if none of that uuid is abandoned."""
+    if uuid not in ledger.switches.abandoned():
+        raise NotFoundError(f"no table {uuid} is abandoned; nothing was changed")
+    ledger.switches.take_back(uuid, actor, reason)
+
+
+def remembered(ledger: Ledger, identifier: str) -> list[KnownTable]:
+    """What is remembered under a table's name. Raises NotFoundError if nothing is."""
+    known = [row for row in ledger.known_tables.memory().rows if row.identifier == identifier]
+    if not known:
+        raise NotFoundError(f"no table {identifier} is remembered; nothing was changed")
+    return known
+
+
+def places_of(known: Iterable[KnownTable]) -> list[str]:
+    """Every directory that these tables ever touched."""
+    return sorted({place for row in known for place in row.places})
+
+
+def forget(ledger: Ledger, identifier: str, actor: Actor, reason: str) -> list[str]:
+    """Put on record that a table's past does not count, and forget it. The directories that it touched."""
+    known = remembered(ledger, identifier)
+    ledger.switches.forget(identifier, actor, reason)
+    ledger.known_tables.record((), gone=known)
+    return places_of(known)
