@@ -24,8 +24,10 @@ def run() -> int:
 
     use_lasting_streams()
     sign_of_life.show(sys.argv)
+    from lakewarden import logs
     from lakewarden.cli.main import main
 
+    logs.hush_libraries(verbose="--verbose" in sys.argv)
     return leave(main())
 
 

@@ -212,7 +212,8 @@ class FakeWarden:
         return {"uri": uri, "verdict": "live", "through": ["main"]}
 
     def leases(self) -> list[dict[str, Any]]:
-        return [{"key": "s3://b/t/", "holder": "host-2", "epoch": 4}]
+        common = {"holder": "host-2", "epoch": 4, "renewed_at": NOW.isoformat(), "ttl_seconds": 60.0}
+        return [{"key": "root/s3://b/t/", "state": "held", **common}, {"key": "run/r1", "state": "released", **common}]
 
     def release_lease(self, key: str, reason: str, actor: Actor) -> None:
         self._called("release_lease", key=key, reason=reason, actor=actor)

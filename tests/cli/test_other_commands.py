@@ -44,7 +44,12 @@ def test_audit_who_and_verify(lakewarden: Any) -> None:
 
 
 def test_leases_show_their_key_and_are_released_with_a_reason(lakewarden: Any, warden: Any) -> None:
-    assert "s3://b/t/" in lakewarden("leases").out
+    assert lakewarden("leases").out.splitlines() == [
+        "lease           holder  renewed                  lasts s",
+        "root/s3://b/t/  host-2  2026-11-15 06:00:04 UTC       60",
+        "1 lease was released (--output json names all).",
+    ]
+    assert [lease["state"] for lease in lakewarden("leases", "--output", "json").json["leases"]] == ["held", "released"]
     assert lakewarden("leases", "--release", "k").code == 64
     assert warden.calls == []
     assert lakewarden("leases", "--release", "k", "--reason", "host died").code == 0

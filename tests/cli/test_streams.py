@@ -73,3 +73,23 @@ def test_names_that_an_old_terminal_cannot_show_are_escaped(tmp_path: Path) -> N
     done = shell("PYTHONIOENCODING=ascii lakewarden policy lake.größe.t --output json", tmp_path)
     assert done.returncode == 64
     assert "Traceback" not in done.stderr
+
+
+def test_what_libraries_log_or_warn_of_is_shown_with_verbose_alone(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.argv = ['lakewarden', '--version', *sys.argv[1:]]\n"
+        "from lakewarden import __main__\n"
+        "from lakewarden.cli import main as cli\n"
+        "import logging, warnings\n"
+        "def talk(*_):\n"
+        "    cli_main()\n"
+        "    logging.getLogger('some.library').error('a word')\n"
+        "    warnings.warn('another word')\n"
+        "    return 0\n"
+        "cli_main, cli.main = cli.main, talk\n"
+        "raise SystemExit(__main__.run())\n"
+    )
+    for options, words in (((), 0), (("--verbose",), 2)):
+        done = subprocess.run([sys.executable, "-c", program, *options], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert sum(word in done.stderr for word in ("a word", "another word")) == words

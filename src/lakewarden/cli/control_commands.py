@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lakewarden.cli import worker
 from lakewarden.cli.options import Record, Shared
-from lakewarden.cli.screen import Screen
+from lakewarden.cli.screen import Screen, number
 from lakewarden.cli.signals import finishing_first
 from lakewarden.model.errors import Exit, UsageError
+from lakewarden.model.lease import LeaseState
 
 
 def leases(
@@ -29,15 +30,30 @@ def leases(
             warden.release_lease(release, reason, record.actor(warden))
         _say(screen, shared, {"released": release, "reason": reason}, f"Lease {release} is released.")
         return Exit.DONE
-    held = [dict(lease) for lease in warden.leases()]
-    if shared.as_json:
-        screen.document({"leases": held})
-    elif not held:
-        screen.line("No leases are held.")
-    else:
-        columns = list(held[0])
-        screen.grid([name.replace("_", " ") for name in columns], [[lease.get(c) for c in columns] for lease in held])
+    found = [dict(lease) for lease in warden.leases()]
+    screen.document({"leases": found}) if shared.as_json else _show_leases(screen, found)
     return Exit.DONE
+
+
+def _show_leases(screen: Screen, leases: list[dict[str, Any]]) -> None:
+    """Those that are held. Of the others, which are kept so that their epochs go on, only how many there are."""
+    held = [lease for lease in leases if lease["state"] == LeaseState.HELD]
+    if held:
+        rows = [
+            (
+                lease["key"],
+                lease["holder"],
+                f"{lease['renewed_at'][:19].replace('T', ' ')} UTC",
+                f"{lease['ttl_seconds']:g}",
+            )
+            for lease in held
+        ]
+        screen.grid(("lease", "holder", "renewed", "lasts s"), rows, frozenset({3}), drop=(3,))
+    else:
+        screen.line("No lease is held.")
+    if others := len(leases) - len(held):
+        released = "1 lease was released" if others == 1 else f"{number(others)} leases were released"
+        screen.line(f"{released} (--output json names all).")
 
 
 def freeze(

@@ -72,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     verbose, as_json = "--verbose" in argv, _wants_json("--output", argv)
     logs.configure(verbose=verbose, as_json=_wants_json("--log-format", argv))
-    logs.hush_libraries(verbose=verbose)
     try:
         with stopping_at_once():
             return int(app(argv, prog_name="lakewarden", standalone_mode=False) or Exit.DONE)
