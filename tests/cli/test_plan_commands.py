@@ -44,7 +44,7 @@ def test_a_small_plan_reads_like_a_balance(lakewarden: Any) -> None:
     assert "listed 14 files 13.0 GiB" in lines
     assert "live 10 files 10.0 GiB" in lines
     assert "kept: too new 1 file 1.0 MiB younger than 168 h" in lines
-    assert "TO DELETE 3 files 3.0 GiB 21.43% of files (limit 25%)" in lines
+    assert "TO DELETE 3 files 3.0 GiB 21.4% of files (limit 25%)" in lines
     assert "after 11 files 10.0 GiB" in lines
     assert lines[-1] == "Nothing has been deleted. To do exactly this: lakewarden apply 'state/plans/p 1' --yes"
     assert "✓ batches  2 of 2" in answer.err

@@ -24,7 +24,7 @@ def test_abandon_shows_what_loses_protection_and_asks(lakewarden: Any, warden: A
     assert asked == ["Abandon table u1?"]
     assert (answer.code, warden.calls) == (64, [])
     assert "Table u1, seen as prod.a.gone, is in no configured catalog." in answer.err
-    assert "s3://b/t/   2 metadata files of it lie there" in answer.err
+    assert "s3://b/t/   2 metadata files of it" in answer.err
     assert "s3://b/u/   it had files there" in answer.err
     at_a_terminal(monkeypatch, True)
     assert "To take it back: lakewarden abandon u1 --undo" in lakewarden("abandon", "u1").out.replace("\n", " ")

@@ -170,7 +170,8 @@ def test_one_run_in_full_is_words_and_no_reprs(lakewarden: Any, warden: Any) -> 
 
 def test_a_restore_is_a_restore(lakewarden: Any, warden: Any) -> None:
     warden.result = RunResult("run-1", "", "orphan-cleanup", RunStatus.DONE, {"restored": 26})
-    assert "restore (orphan-cleanup)" in lakewarden("runs").out
+    assert "run-1   restore  done" in lakewarden("runs").out
+    assert "RUN run-1   restore (orphan-cleanup)" in lakewarden("runs", "run-1").out
     assert lakewarden("restore", "run-1").out == "done  restored=26  run=run-1\n"
 
 

@@ -33,7 +33,7 @@ _KEPT = {
     Verdict.UNKNOWN_AGE: "unknown age",
     Verdict.TOO_NEW: "too new",
     Verdict.IN_FLIGHT: "active writer",
-    Verdict.UNCONFIRMED: "seen too few times",
+    Verdict.UNCONFIRMED: "unconfirmed",
 }
 
 
@@ -90,10 +90,10 @@ def _braked_words(plan: Plan) -> Iterator[str]:
 
 
 def show_summary(screen: Screen, plan: Plan) -> None:
-    screen.line(f"PLAN {plan.job}   plan {plan.plan_id}   observed {_instant(plan.created_at)}", style="bold")
+    screen.line(f"PLAN {plan.job}   plan {plan.plan_id}", style="bold")
     words = _words(plan)
-    kept = words.cutoff.format(_instant(plan.cutoff))
-    screen.line(f"  {kept}the plan expires {_instant(plan.expires_at)}")
+    screen.line(f"  observed {_instant(plan.created_at)}; the plan expires {_instant(plan.expires_at)}")
+    screen.line(f"  {words.cutoff.format(_instant(plan.cutoff))}")
     for note in plan.notes[:SHOWN_NOTES]:
         screen.line(f"  note: {note}", style="yellow")
     if len(plan.notes) > SHOWN_NOTES:
@@ -115,7 +115,9 @@ def show_summary(screen: Screen, plan: Plan) -> None:
         totals = plan.totals()
         _show_changes(screen, plan.job, totals["changes"], words)
         if plan.job == Job.TIER_HANDOFF:
-            screen.line(f"  {'size':<26}{size(sum(tally['bytes'] for tally in totals['kinds'].values())):>14}")
+            copied = sum(tally["bytes"] for tally in totals["kinds"].values())
+            if copied:
+                _show_fact(screen, "size", size(copied))
         _show_tallies(screen, plan, add_tallies(*(table.verdicts for table in planned)), {})
     screen.line()
 
@@ -182,16 +184,16 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     _show_changes(screen, plan.job, table.changes, _words(plan))
     show_scale(screen, table)
     for line in table.detail.get("refs", {}).get("expire", ()):
-        screen.line(f"  {'':<26}{line['kind']:>14}   {line['name']}: {line['reason']}")
+        _show_fact(screen, "", line["kind"], f"  {line['name']}: {line['reason']}")
     reasons = Counter(why_kept(line["reason"]) for line in table.detail.get("keep", ()))
     for reason, count in reasons.most_common(SHOWN_REASONS):
-        screen.line(f"  {'kept':<26}{number(count):>14}   {reason}")
-    if (before := table.detail.get("before")) and (after := table.detail.get("after")):
-        opened = f"{before['opened']:.3g} → {after['opened']:.3g} manifests"
-        screen.line(f"  {'one partition opens':<26}{opened:>14}   a gain of {table.detail['gain']:.0%}")
+        _show_fact(screen, "kept", number(count), f"  {reason}")
+    if (before := table.detail.get("before")) and (after := table.detail.get("after")) and table.detail["gain"] > 0:
+        opened = f"{before['opened']:.3g} → {after['opened']:.3g}"
+        _show_fact(screen, "one partition opens", opened, f"manifests   a gain of {table.detail['gain']:.0%}")
     if waiting := table.detail.get("waiting_for_cold_copy"):
         why = table.detail.get("cold_copy_blocked") or "no verified copy in the cold tier yet"
-        screen.line(f"  {'waiting':<26}{number(waiting):>14}   {why}")
+        _show_fact(screen, "waiting", number(waiting), f"  {why}")
 
 
 def _words(plan: Plan) -> Words:
@@ -200,9 +202,12 @@ def _words(plan: Plan) -> Words:
 
 def _show_changes(screen: Screen, job: str, changes: Mapping[str, int], words: Words) -> None:
     """How many of each kind; files have lines of their own where they are judged one by one."""
-    for kind, count in changes.items():
-        if kind != "files" or job == Job.TIER_HANDOFF:
-            screen.line(f"  {f'{kind} {words.fate}':<26}{number(count):>14}", style="bold red" if count else None)
+    told = {kind: count for kind, count in changes.items() if kind != "files" or job == Job.TIER_HANDOFF}
+    if told and not any(told.values()):
+        screen.line(f"  nothing {words.fate}")
+    for kind, count in told.items():
+        if count:
+            _show_fact(screen, f"{kind} {words.fate}", number(count), style="bold red")
 
 
 def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], policy: Mapping[str, Any]) -> None:
@@ -211,22 +216,32 @@ def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], pol
     listed = sum(verdicts.values(), Tally())
     orphans = verdicts.get(plan.changing, Tally())
     words = _words(plan)
-    _show_tally(screen, words.all_files, listed)
-    _show_tally(screen, words.needed, verdicts.get(Verdict.LIVE, Tally()))
-    for verdict, label in _KEPT.items():
-        if verdict is not plan.changing and (tally := verdicts.get(verdict, Tally())).files:
-            _show_tally(screen, f"kept: {label}", tally, _why(verdict, policy))
-    share = _share(orphans, listed, policy) if words.all_files == "listed" else ""
     label = "TO MOVE TO THE TRASH" if JOBS[Job(plan.job)].deletes and moves_to_trash(plan) else words.label
-    _show_tally(screen, label, orphans, share, "bold red" if orphans.files else None)
-    _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))
+    for name, tally in {words.all_files: listed, words.needed: verdicts.get(Verdict.LIVE, Tally())}.items():
+        if tally.files:
+            _show_tally(screen, name, tally)
+    for verdict, why in _KEPT.items():
+        if verdict is not plan.changing and (tally := verdicts.get(verdict, Tally())).files:
+            _show_tally(screen, f"kept: {why}", tally, _why(verdict, policy))
+    if not orphans.files:
+        # A job that changes other things than files has said already that there is nothing to do.
+        if JOBS[Job(plan.job)].deletes:
+            screen.line(f"  nothing {label.lower()}")
+        return
+    share = _share(orphans, listed, policy) if words.all_files == "listed" else ""
+    _show_tally(screen, label, orphans, share, "bold red")
+    if listed.files > orphans.files:
+        _show_tally(screen, "after", Tally(listed.files - orphans.files, listed.bytes - orphans.bytes))
 
 
 def _show_tally(screen: Screen, label: str, tally: Tally, note: str = "", style: str | None = None) -> None:
-    screen.line(
-        f"  {label:<26}{number(tally.files):>14} {'file' if tally.files == 1 else 'files':<5} {size(tally.bytes):>12}   {note}",
-        style=style,
-    )
+    files = "file" if tally.files == 1 else "files"
+    _show_fact(screen, label, number(tally.files), f"{files:<5} {size(tally.bytes):>10}   {note}", style)
+
+
+def _show_fact(screen: Screen, label: str, value: str, note: str = "", style: str | None = None) -> None:
+    """A line of a table's numbers: at 80 columns a share with its limit fits behind them."""
+    screen.line(f"  {label:<22}{value:>9} {note}", style=style)
 
 
 def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
@@ -249,7 +264,7 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if len(changing) > SHOWN_TABLES:
         screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables with files to delete")
     if quiet := len(planned) - len(changing):
-        screen.line(f"{number(quiet)} tables have nothing to delete")
+        screen.line(f"{_tables(quiet)} nothing to delete")
 
 
 def _show_changing(screen: Screen, planned: list[TablePlan]) -> None:
@@ -264,7 +279,11 @@ def _show_changing(screen: Screen, planned: list[TablePlan]) -> None:
     if len(changing) > SHOWN_TABLES:
         screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables to change")
     if quiet := len(planned) - len(changing):
-        screen.line(f"{number(quiet)} tables have nothing to change")
+        screen.line(f"{_tables(quiet)} nothing to change")
+
+
+def _tables(count: int) -> str:
+    return "1 table has" if count == 1 else f"{number(count)} tables have"
 
 
 def _row(table: TablePlan, orphans: Tally) -> tuple[str, ...]:
@@ -286,14 +305,16 @@ def _share(orphans: Tally, listed: Tally, policy: Mapping[str, Any]) -> str:
         return ""
     limit = policy.get("max_orphan_share")
     allowed = f" (limit {limit:.0%})" if isinstance(limit, int | float) else ""
-    return f"{orphans.files / listed.files:.2%} of files{allowed}"
+    return f"{orphans.files / listed.files:.1%} of files{allowed}"
 
 
 def _refs(table: TablePlan) -> str:
+    """How many branches and tags a table has, where it has more than the one branch of every table."""
     branches = sum(ref.kind == "branch" for ref in table.refs)
+    if len(table.refs) < 2:
+        return ""
     counts = (Count(branches, "branches"), Count(len(table.refs) - branches, "tags"))
-    told = ", ".join(str(count) for count in counts if count.number)
-    return f"   {told}" if told else ""
+    return f"   {', '.join(str(count) for count in counts if count.number)}"
 
 
 def _instant(moment: Any) -> str:

@@ -47,9 +47,9 @@ def abandon(
     if yes:
         show_given_up(screen, given_up)
     screen.line(
-        f"Table {table_uuid} is abandoned. Nothing has been deleted; from the next plan on, its metadata protects"
+        f"Table {table_uuid} is abandoned. Nothing has been deleted; from the next plan on, its metadata protects "
+        f"nothing any more. To take it back: lakewarden abandon {table_uuid} --undo"
     )
-    screen.line(f"nothing any more. To take it back: lakewarden abandon {table_uuid} --undo")
     return Exit.DONE
 
 
@@ -68,10 +68,10 @@ def _take_back(shared: Shared, record: Record, table_uuid: str, reason: str) -> 
 
 def show_given_up(screen: Screen, given_up: GivenUp) -> None:
     """What loses its protection with a table."""
-    names = f", seen as {', '.join(given_up.names)}" if given_up.names else ""
-    screen.line(f"Table {given_up.uuid}{names}, is in no configured catalog. For its sake these are left alone now:")
+    names = f", seen as {', '.join(given_up.names)}," if given_up.names else ""
+    screen.line(f"Table {given_up.uuid}{names} is in no configured catalog. For its sake these are left alone now:")
     for root, count in given_up.metadata.items():
-        screen.line(f"  {root}   {number(count)} metadata file{'s' if count != 1 else ''} of it lie there")
+        screen.line(f"  {root}   {number(count)} metadata file{'s' if count != 1 else ''} of it")
     if given_up.example:
         screen.line(f"  such as {given_up.example}")
     for place in given_up.places:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lakewarden.cli.run_text import job_of, what_next
+from lakewarden.cli.run_text import job_of, kept_by, what_next
 from lakewarden.cli.screen import Screen, number, one_line, size
 from lakewarden.model.run import RunResult, RunStatus
 
@@ -54,9 +54,8 @@ def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "did", run["summary"]
     for name, tally in (run.get("outcomes") or {}).items():
         yield "files", f"{name} {number(tally['files'])} ({size(tally['bytes'])})"
-    for verdict, count in ((run.get("result") or {}).get("kept") or {}).items():
-        if count:
-            yield "kept", f"{verdict} {number(count)}"
+    for why, count in kept_by(run["job"], (run.get("result") or {}).get("kept") or {}).items():
+        yield "kept", f"{why} {number(count)}"
     if at := run.get("progress"):
         where = f" in {at['root']}" if at["root"] else ""
         yield "reached", f"{number(at['processed'])} of {number(at['of'])} files{where}, {_second(at['at'])}"

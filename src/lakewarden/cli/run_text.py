@@ -10,11 +10,13 @@ from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import job_named
 from lakewarden.model.errors import Exit
 from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.model.verdict import Verdict
 from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.job import JobSpec
 from lakewarden.steps.summary import changed_by, planned_by, run_summary, told, unchanged
 
 SHOWN_FAILURES = 20
+KEPT_WORDS = {"revalidated": "changed since the plan"}
 _STYLES = {RunStatus.DONE: "bold green", RunStatus.PLANNED: "bold"}
 
 
@@ -34,12 +36,30 @@ def show_run(screen: Screen, result: RunResult) -> None:
         screen.line(
             f"and {number(len(result.failed) - SHOWN_FAILURES)} more; lakewarden runs {result.run_id} names them all"
         )
-    for verdict, count in result.kept.items():
-        if count:
-            screen.line(f"kept: {verdict} {number(count)}")
+    if result.status == RunStatus.REFUSED:
+        _show_refused(screen, result)
+    for why, count in kept_by(result.job, result.kept).items():
+        screen.line(f"kept: {why} {number(count)}")
     screen.line(closing_line(result), style=_STYLES.get(result.status, "bold yellow"))
     for line in what_next(result):
         screen.line(line)
+
+
+def kept_by(job: str, kept: Mapping[str, int]) -> dict[str, int]:
+    """Files that a run left alone, by the reason: not those that are needed, nor those that it released itself."""
+    told = {Verdict.LIVE} if job_named(job).deletes else {Verdict.LIVE, Verdict.PENDING}
+    left = {verdict: count for verdict, count in kept.items() if count and verdict not in told}
+    return {KEPT_WORDS.get(verdict, verdict.replace("_", " ")): count for verdict, count in left.items()}
+
+
+def _show_refused(screen: Screen, result: RunResult) -> None:
+    """Why nothing was done."""
+    for table in result.refused[:SHOWN_FAILURES]:
+        screen.line(f"REFUSED {table.table}   {table.code}", style="bold yellow")
+        screen.line(f"  {table.message}")
+        screen.line(f"  next: {table.hint}")
+    if len(result.refused) > SHOWN_FAILURES:
+        screen.line(f"and {number(len(result.refused) - SHOWN_FAILURES)} more refused; --output json names them all")
 
 
 def closing_line(result: RunResult) -> str:
@@ -48,7 +68,13 @@ def closing_line(result: RunResult) -> str:
     if result.status == RunStatus.PLANNED:
         return f"planned  {told(planned_by(spec, result.planned)) or 'nothing to do'}  run={result.run_id}"
     changed = [pair for count in changed_by(spec, result) for pair in _pairs(count)]
-    others = {"hidden": result.hidden.files, "absent": result.absent, "kept": sum(result.kept.values())}
+    others = {
+        "hidden": result.hidden.files,
+        "absent": result.absent,
+        "kept": sum(kept_by(result.job, result.kept).values()),
+    }
+    if not spec.deletes:
+        others["released"] = result.kept.get(Verdict.PENDING, 0)
     others["failed"] = len(result.failed)
     rest = [f"{name}={number(count)}" for name, count in others.items() if count]
     return "  ".join([str(result.status), *(changed or [unchanged(result)]), *rest, f"run={result.run_id}"])
@@ -105,7 +131,14 @@ def show_runs(screen: Screen, runs: list[dict[str, Any]]) -> None:
         screen.line("No runs yet.")
         return
     rows = [
-        (run["run_id"], job_of(run), run["status"], _minute(run["started_at"]), run.get("operator"), run.get("summary"))
+        (
+            run["run_id"],
+            "restore" if run.get("act") == "restore" else run["job"],
+            run["status"],
+            _minute(run["started_at"]),
+            run.get("operator"),
+            run.get("summary"),
+        )
         for run in runs
     ]
     screen.grid(("run id", "job", "status", "started at", "operator", "what it did"), rows, drop=(4, 3))

@@ -29,7 +29,7 @@ class Words:
     fate: str = "to delete"
     done: str = "deleted"
     label: str = "TO DELETE"
-    cutoff: str = "files modified after {} are kept; "
+    cutoff: str = "files modified after {} are kept"
     verb: str = "Delete"
     all_files: str = "listed"
     needed: str = "live"

@@ -15,7 +15,7 @@ MANIFEST_REWRITE = JobSpec(
     words=Words(
         fate="to rewrite",
         done="rewritten",
-        cutoff="no data file is touched; ",
+        cutoff="no data file is touched",
         verb="Rewrite",
         undo="No row was changed. An engine can roll the table back to the snapshot before, until that one expires.",
     ),

@@ -15,7 +15,7 @@ PARTITION_EXPIRY = JobSpec(
     words=Words(
         fate="to drop",
         done="dropped",
-        cutoff="files stay until their snapshots expire; ",
+        cutoff="files stay until their snapshots expire",
         verb="Drop",
         undo="An engine can roll a table back to the snapshot before, until that one expires.",
     ),

@@ -12,7 +12,7 @@ PHYSICAL_DELETION = JobSpec(
     settings=PhysicalDeletion,
     changes=("files",),
     deletes=True,
-    words=Words(cutoff="files released after {} wait; ", all_files="released", needed="needed again"),
+    words=Words(cutoff="files released after {} wait", all_files="released", needed="needed again"),
     after=(Job.SNAPSHOT_EXPIRY, Job.TIER_HANDOFF),
     needs={Job.TIER_HANDOFF: "files of expired snapshots would be deleted before they are copied to the cold tier"},
 )

@@ -16,7 +16,7 @@ SNAPSHOT_EXPIRY = JobSpec(
         fate="to expire",
         done="expired",
         label="TO RELEASE",
-        cutoff="files are only released: physical-deletion takes them later; ",
+        cutoff="files are only released: physical-deletion takes them later",
         verb="Expire",
         undo="Expired snapshots cannot be brought back by Lakewarden; their files stay until physical-deletion takes them.",
     ),

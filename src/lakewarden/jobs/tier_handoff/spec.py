@@ -15,7 +15,7 @@ TIER_HANDOFF = JobSpec(
     words=Words(
         fate="to copy",
         done="copied",
-        cutoff="files are copied, and none is deleted; ",
+        cutoff="files are copied, and none is deleted",
         verb="Copy",
         undo="No table was changed, so there is nothing to undo: the copies may be kept or deleted by hand.",
     ),

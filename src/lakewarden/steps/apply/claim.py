@@ -117,7 +117,12 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
     # A run that was begun goes on with the brakes that were lifted for it, also where nobody names them again.
     lifted = terms_at_start(deployment, plan, Terms(tuple(overrides))).lifted
     if not plan.allowed(lifted) and any(table.refusal for table in plan.tables):
-        raise NothingAppliedError(f"plan {plan.plan_id} has no table that may be changed; nothing was done")
+        held = f"; held by brakes: {', '.join(plan.brakes)}" if plan.brakes else ""
+        hint = "Find out why: `lakewarden show PLAN_DIR`. If it is right: apply again with --override-brake NAME."
+        raise NothingAppliedError(
+            f"plan {plan.plan_id} has no table that may be changed{held}; nothing was done",
+            hint=hint if plan.brakes else None,
+        )
 
 
 def terms_of(deployment: Deployment, run_id: str) -> Terms | None:

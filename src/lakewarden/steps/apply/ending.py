@@ -121,7 +121,8 @@ def close_run(deployment: Deployment, result: RunResult) -> RunResult:
 def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseException) -> None:
     """Leave an open run marked as stopped, and say what stopped it. A closed run stays as it is."""
     code, message = _told(error)
-    bind(run_id=run_id).error("run stopped", code=code, message=message)
+    # Whoever started the run is told by the error itself.
+    bind(run_id=run_id).info("run stopped", code=code, message=message)
     # A record that cannot be written must not hide what stopped the run. Nobody renews the run's lease any more, and by
     # that `runs` shows it as stopped too.
     with suppress(LakewardenError):

@@ -80,8 +80,10 @@ class IcebergCatalog:
         except LakewardenError:
             raise
         except Exception as error:
+            # SQLAlchemy adds lines with the statement and an address of its manual.
+            why = next(iter(str(error).splitlines()), "")
             raise CatalogUnavailableError(
-                f"catalog {self.name} could not be read ({type(error).__name__}: {error}); nothing was planned or changed"
+                f"catalog {self.name} could not be read ({type(error).__name__}: {why}); nothing was planned or changed"
             ) from error
 
     def load(self, pointer: Pointer, cutoff: datetime) -> TableState:
