@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakewarden.ledger.switches import Freeze
-from lakewarden.model.errors import LakewardenError, UsageError
+from lakewarden.model.errors import LakewardenError, NotFoundError, UsageError
 from lakewarden.reports.page import write
 from tests.reports.page.fleets import NOW, names, page
 from tests.support.worlds import World, hand_plan
@@ -165,6 +165,9 @@ def test_a_real_lake_without_spark(world: World, tmp_path: Path) -> None:
     assert "lake.sales.orders" in Tree(text).text
     only = world.warden.report(str(tmp_path / "one.html"), select="lake.web.*", with_forecast=False)
     assert only.tables == 1
+    with pytest.raises(NotFoundError, match=r"no table matches lake\.nobody; no report was written"):
+        world.warden.report(str(tmp_path / "none.html"), select="lake.nobody", with_forecast=False)
+    assert not (tmp_path / "none.html").exists()
 
 
 def test_a_forecast_that_fails_is_told_and_the_rest_is_there(

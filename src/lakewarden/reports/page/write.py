@@ -59,6 +59,8 @@ def write_report(
     predicted, why = _forecast(deployment, select, exclude, report) if with_forecast else (None, None)
     report("write the page", 0, 0)
     content = content_of(deployment, found, predicted, why, select, exclude)
+    if (select or exclude) and not content["shown_tables"]:
+        raise NotFoundError(f"no table matches {', '.join(select) or 'what --exclude leaves'}; no report was written")
     content["runs"] = last_runs(deployment, jobs, found.at)
     page = render("page.html", content).encode()
     _write(path, page)
