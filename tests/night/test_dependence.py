@@ -9,9 +9,16 @@ from lakewarden.model.errors import Exit, Refusal
 from lakewarden.model.night import JobOutcome, JobStatus
 from lakewarden.model.policy import Job
 from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
-from lakewarden.night.dependence import held_back
+from lakewarden.night.dependence import HeldBack
+from lakewarden.night.dependence import held_back as held_back_by
+from lakewarden.steps.job import JobSpec
 
 DELETION, ORPHANS = JOBS[Job.PHYSICAL_DELETION], JOBS[Job.ORPHAN_CLEANUP]
+
+
+def held_back(spec: JobSpec, before: list[JobOutcome]) -> HeldBack:
+    """Tables of the catalog `stream` are never copied."""
+    return held_back_by(spec, before, lambda job, table: not table.startswith("stream."))
 
 
 def ended(job: Job, status: JobStatus = JobStatus.FAILED, code: str | None = "LW-STORE-001") -> JobOutcome:
@@ -37,10 +44,13 @@ def test_deletion_is_skipped_when_the_copy_to_the_cold_tier_failed() -> None:
 def test_deletion_leaves_only_the_tables_alone_that_were_not_copied() -> None:
     failed = (FailedFile("lake.a.failed", "LW-STORE-001", "denied"),)
     result = RunResult("r", "p", Job.TIER_HANDOFF, RunStatus.PARTIAL, {"snapshots": 1}, failed=failed)
-    refused = (RefusedTable("lake.a.refused", "LW-TABLE-002", "m", "h"),)
+    refused = (
+        RefusedTable("lake.a.refused", "LW-TABLE-002", "m", "h"),
+        RefusedTable("stream.a.t", "LW-TABLE-003", "m", "h"),
+    )
     handoff = JobOutcome(Job.TIER_HANDOFF, JobStatus.PARTIAL, Exit.PARTIAL, result=result, refused=refused)
     found = held_back(DELETION, [handoff])
-    assert (found.why, found.tables) == (None, {"lake.a.failed", "lake.a.refused"})
+    assert (found.why, found.tables) == (None, {"lake.a.failed", "lake.a.refused"}), "and not one that never is copied"
 
 
 def test_a_copy_that_was_only_planned_holds_nothing_back() -> None:

@@ -102,6 +102,7 @@ def night_of(
         ledger=SimpleNamespace(switches=SimpleNamespace(frozen=lambda: lake.frozen)),
     )
     deployment.telling = lambda _: deployment
+    deployment.format_of = lambda _: SimpleNamespace(relocator="there is one")
     asked = Asked(ACTOR, progress or (lambda *_: None))
     settings: Any = None
     return module.Night(deployment, settings, names or ("all",), asked, told)
@@ -167,8 +168,9 @@ def test_deletion_waits_for_a_copy_that_failed_and_orphans_do_not(lake: Lake) ->
 def test_deletion_leaves_a_table_alone_that_was_not_copied(lake: Lake) -> None:
     lake.enabled["lake.a.t[1]"] = set(ALL_JOBS)
     lake.refusals = {"lake.a.t[1]": Refusal("LW-TABLE-002", "cut", "restore it")}
-    night_of(lake).run()
+    night = night_of(lake).run()
     assert lake.asked["physical-deletion"].exclude == ("lake.a.t[[]1]",)
+    assert {job.job: job.left_alone for job in night.jobs if job.left_alone} == {"physical-deletion": ("lake.a.t[1]",)}
     assert lake.asked["orphan-cleanup"].exclude == ()
 
 

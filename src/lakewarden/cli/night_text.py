@@ -40,9 +40,10 @@ def show_night(screen: Screen, night: NightResult, config: str | None = None) ->
 def show_planned_night(
     screen: Screen, night: NightResult, plans: Sequence[PlanResult], config: str | None = None
 ) -> None:
-    """What would be done tonight: a summary of each plan, then the same closing table."""
+    """What would be done tonight: a summary of each plan that has something to change, then the same closing table."""
     for planned in plans:
-        show_summary(screen, planned.plan)
+        if any(planned.plan.totals()["changes"].values()):
+            show_summary(screen, planned.plan)
     show_night(screen, night, config)
 
 
@@ -67,6 +68,9 @@ def _what(job: JobOutcome) -> str:
     if job.planned and (job.result is None or job.status is not JobStatus.PLANNED):
         would = told(planned_by(job_named(job.job), job.planned))
         parts.append(f"only planned: {would}" if job.result else would)
+    if job.left_alone:
+        tables = "1 table waits" if len(job.left_alone) == 1 else f"{number(len(job.left_alone))} tables wait"
+        parts.append(f"{tables} for an earlier job")
     if not parts:
         parts = ["stopped before it changed anything" if job.status is JobStatus.STOPPED else "nothing to do"]
     return "; ".join(parts)

@@ -62,6 +62,7 @@ class JobOutcome:
 
     `result` is what its run did; of a run that was ended early, what it had done by then. `resumed` are runs that an
     earlier night left open and this one went on with. `planned` is what the plan would change where nothing was applied.
+    `left_alone` are tables that wait for an earlier job, which did not do its work for them.
     """
 
     job: str
@@ -77,6 +78,7 @@ class JobOutcome:
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     error: Refusal | None = None
     skipped_because: str | None = None
+    left_alone: tuple[str, ...] = ()
 
     @property
     def results(self) -> tuple[RunResult, ...]:
@@ -107,6 +109,7 @@ class JobOutcome:
             "error": asdict(self.error) if self.error else None,
             "seconds": round(self.seconds, 1),
             "skipped_because": self.skipped_because,
+            "left_alone": list(self.left_alone),
         }
 
 

@@ -6,8 +6,9 @@ failed one as after a good one. Order is safety in two cases, and only there is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakewarden.model.errors import InvariantViolationError, TooManyAbsentError
 from lakewarden.model.night import JobOutcome, JobStatus
@@ -15,6 +16,8 @@ from lakewarden.steps.job import JobSpec
 
 # Signs that files go that somebody needs, or by somebody else's hand: until a person has looked, nothing is deleted.
 STOP_DELETING = frozenset({InvariantViolationError.code, TooManyAbsentError.code})
+
+Serves = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,8 @@ class HeldBack:
     tables: frozenset[str] = frozenset()
 
 
-def held_back(spec: JobSpec, before: Sequence[JobOutcome]) -> HeldBack:
-    """What the jobs of this night that are over keep a job from."""
+def held_back(spec: JobSpec, before: Sequence[JobOutcome], serves: Serves) -> HeldBack:
+    """What the jobs of this night that are over keep a job from. `serves`: whether a job can do its work for a table."""
     if spec.deletes and (alarm := next((job for job in before if _alarms(job)), None)) is not None:
         assert alarm.error is not None
         return HeldBack(f"{alarm.job} ended with {alarm.error.code}: nothing more is deleted until somebody has looked")
@@ -35,7 +38,7 @@ def held_back(spec: JobSpec, before: Sequence[JobOutcome]) -> HeldBack:
         hazard = next((text for job, text in spec.needs.items() if job == outcome.job), None)
         if hazard is None:
             continue
-        undone = _undone(outcome)
+        undone = _undone(outcome, partial(serves, outcome.job))
         if undone is None:
             code = f" ({outcome.error.code})" if outcome.error else ""
             return HeldBack(f"{outcome.job} {outcome.status}{code}: {hazard}")
@@ -47,10 +50,14 @@ def _alarms(outcome: JobOutcome) -> bool:
     return outcome.error is not None and outcome.error.code in STOP_DELETING
 
 
-def _undone(outcome: JobOutcome) -> set[str] | None:
-    """The tables for which a job did not do its work; None if that may be any of them."""
+def _undone(outcome: JobOutcome, serves: Callable[[str], bool]) -> set[str] | None:
+    """The tables for which a job did not do its work and may do it another night; None if that may be any of them.
+
+    A table whose format the job does not serve is not among them: no cold copy is ever made of a Paimon table, and to wait
+    for it would be to wait for ever. Who needs the copy says `require_cold_copy`.
+    """
     if outcome.error is not None or outcome.status in (JobStatus.SKIPPED, JobStatus.STOPPED):
         return None
     # A run over tables names a table that failed by its identifier.
     failed = {file.uri for result in outcome.results for file in result.failed}
-    return failed | {table.table for table in outcome.refused}
+    return failed | {table.table for table in outcome.refused if serves(table.table)}

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from glob import escape
 
+from lakewarden.jobs.registry import JOBS
 from lakewarden.logs import bind
 from lakewarden.model.errors import Exit, LakewardenError, NotFoundError, Refusal
 from lakewarden.model.night import JobOutcome, JobStatus, NightResult, plan_exit, status_of
+from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanResult, RunResult
 from lakewarden.model.table import TableState
 from lakewarden.night.dependence import held_back
@@ -120,17 +122,22 @@ class Night:
             return work(spec, self._for(spec, ()))
         if (why := self._frozen()) is not None:
             return replace(_skipped(spec, why), exit_code=Exit.REFUSED)
-        held = held_back(spec, self._outcomes)
+        held = held_back(spec, self._outcomes, self._serves)
         if held.why is not None:
             return _skipped(spec, held.why)
+        left_alone = tuple(sorted(held.tables))
+        self._draft = replace(self._draft, left_alone=left_alone)
         try:
-            return work(spec, self._for(spec, sorted(held.tables)))
+            return replace(work(spec, self._for(spec, left_alone)), left_alone=left_alone)
         except NotFoundError:
             if not held.tables:
                 raise
             return _skipped(
                 spec, f"every selected table waits for an earlier job: {', '.join(sorted(held.tables)[:3])}"
             )
+
+    def _serves(self, job: str, table: str) -> bool:
+        return JOBS[Job(job)].serves(self._deployment.format_of(table))
 
     def _for(self, spec: JobSpec, left_alone: Sequence[str]) -> Asked:
         progress = self._asked.progress

@@ -11,6 +11,7 @@ from lakewarden.model.policy import Job
 from lakewarden.steps.section import JobSection
 
 if TYPE_CHECKING:
+    from lakewarden.model.format import Format
     from lakewarden.model.ports import Progress
     from lakewarden.model.run import PlanResult
     from lakewarden.steps.apply.apply import Runner
@@ -50,7 +51,8 @@ class JobSpec:
     files to delete; `does` is a line for people who do not know the job.
 
     `after` are the jobs that come before this one where both run the same night. `needs` are those of them whose failure
-    would make this job less safe, each with the hazard: what that job left undone is not touched by this one.
+    would make this job less safe, each with the hazard: what that job left undone is not touched by this one. `ability` is
+    the part of a Format that the job needs; a format without that part is not served.
     """
 
     name: Job
@@ -62,12 +64,17 @@ class JobSpec:
     aliases: tuple[str, ...] = ()
     after: tuple[Job, ...] = ()
     needs: Mapping[Job, str] = field(default_factory=dict)
+    ability: str | None = None
 
     @property
     def cron(self) -> str | None:
         """When the job runs unless its section says otherwise."""
         found: str | None = self.settings.model_fields["cron"].default
         return found
+
+    def serves(self, found: Format) -> bool:
+        """Whether the job can do its work for tables of a format."""
+        return self.ability is None or getattr(found, self.ability) is not None
 
     @property
     def section(self) -> str:

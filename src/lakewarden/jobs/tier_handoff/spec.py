@@ -20,4 +20,5 @@ TIER_HANDOFF = JobSpec(
         undo="No table was changed, so there is nothing to undo: the copies may be kept or deleted by hand.",
     ),
     after=(Job.SNAPSHOT_EXPIRY,),
+    ability="relocator",
 )
