@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -18,7 +18,6 @@ from lakewarden.model.errors import (
     FrozenError,
     InvariantViolationError,
     LeaseHeldError,
-    NotFoundError,
     Refusal,
     StoreUnavailableError,
     UsageError,
@@ -174,18 +173,27 @@ def test_deletion_leaves_a_table_alone_that_was_not_copied(lake: Lake) -> None:
     assert lake.asked["orphan-cleanup"].exclude == ()
 
 
-def test_deletion_is_skipped_where_no_table_is_left_for_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_is_skipped_where_no_table_is_left_for_it(lake: Lake) -> None:
     lake.refusals = {"lake.a.t": Refusal("LW-TABLE-002", "cut", "restore it")}
-
-    def plan(*given: Any) -> PlanResult:
-        if given[3].exclude:
-            raise NotFoundError("no table matches what --exclude leaves; nothing was planned")
-        return lake.plan(*given)
-
-    monkeypatch.setattr(module, "plan_job", plan)
     night = night_of(lake).run()
     job = next(job for job in night.jobs if job.job == "physical-deletion")
-    assert job.skipped_because == "every selected table waits for an earlier job: lake.a.t"
+    assert job.skipped_because == "every selected table waits for an earlier job, such as lake.a.t"
+    assert "physical-deletion" not in lake.ran
+
+
+def test_an_open_run_of_a_table_that_waits_is_not_gone_on_with(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.enabled["lake.a.u"] = set(ALL_JOBS)
+    lake.refusals = {"lake.a.t": Refusal("LW-TABLE-002", "cut", "restore it")}
+    seen: dict[str, list[str]] = {}
+
+    def resume(_: Any, spec: JobSpec, __: Any, states: dict[str, TableState], *___: Any) -> Iterator[RunResult]:
+        seen[spec.name] = sorted(states)
+        return iter(())
+
+    monkeypatch.setattr(module, "resume_open_runs", resume)
+    night_of(lake).run()
+    assert seen["physical-deletion"] == ["lake.a.u"]
+    assert seen["orphan-cleanup"] == ["lake.a.t", "lake.a.u"]
 
 
 def test_nothing_is_deleted_after_a_violation(lake: Lake) -> None:

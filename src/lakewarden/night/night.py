@@ -12,7 +12,7 @@ from glob import escape
 
 from lakewarden.jobs.registry import JOBS
 from lakewarden.logs import bind
-from lakewarden.model.errors import Exit, LakewardenError, NotFoundError, Refusal
+from lakewarden.model.errors import Exit, LakewardenError, Refusal
 from lakewarden.model.night import JobOutcome, JobStatus, NightResult, plan_exit, status_of
 from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanResult, RunResult
@@ -87,10 +87,12 @@ class Night:
         return enabled and not says(self._deployment, spec, state, "dry_run")
 
     def _run(self, spec: JobSpec, asked: Asked) -> JobOutcome:
-        for done in resume_open_runs(self._deployment, spec, asked, self._states, self._early.append):
+        left_alone = self._draft.left_alone
+        states = {name: state for name, state in self._states.items() if name not in left_alone}
+        for done in resume_open_runs(self._deployment, spec, asked, states, self._early.append):
             self._resumed.append(done)
         planned = plan_job(self._deployment, self._settings, spec, asked)
-        self._draft = _planned_by(spec, planned)
+        self._draft = replace(_planned_by(spec, planned), left_alone=left_alone)
         result = run_job(self._deployment, spec, planned, asked, self._early.append).result
         status = JobStatus(result.status)
         return replace(self._draft, status=status, exit_code=result.exit_code, result=result, planned=result.planned)
@@ -126,15 +128,10 @@ class Night:
         if held.why is not None:
             return _skipped(spec, held.why)
         left_alone = tuple(sorted(held.tables))
+        if left_alone and held.tables.issuperset(self._states):
+            return _skipped(spec, f"every selected table waits for an earlier job, such as {left_alone[0]}")
         self._draft = replace(self._draft, left_alone=left_alone)
-        try:
-            return replace(work(spec, self._for(spec, left_alone)), left_alone=left_alone)
-        except NotFoundError:
-            if not held.tables:
-                raise
-            return _skipped(
-                spec, f"every selected table waits for an earlier job: {', '.join(sorted(held.tables)[:3])}"
-            )
+        return work(spec, self._for(spec, left_alone))
 
     def _serves(self, job: str, table: str) -> bool:
         return JOBS[Job(job)].serves(self._deployment.format_of(table))
