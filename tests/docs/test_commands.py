@@ -137,20 +137,6 @@ def parse(words: list[str]) -> None:
         return  # --help and --version end here
 
 
-def test_what_starts_spark_is_what_the_page_says() -> None:
-    """Where a session is asked for: in what plans, in the forecast, in `config check`, and in the one job whose apply needs Iceberg's jar."""
-    sources = ROOT / "src" / "lakewarden"
-    asking = [path for path in sources.rglob("*.py") if ".warm_spark(" in path.read_text(encoding="utf-8")]
-    applying = {path.parent.name for path in asking if path.name == "run.py" or "apply" in path.parts}
-    assert applying == {"manifest_rewrite"}
-    reports = {path.stem for path in asking if path.is_relative_to(sources / "reports")}
-    assert reports == {"forecast"}
-    said = (
-        "Spark is started by `plan`, `run`, `forecast`, `report` (unless `--no-forecast`) and `config check`, and by "
-    )
-    assert f"{said}`apply` of a `manifest-rewrite` plan" in text_of(PAGE)
-
-
 def shape(value: Any) -> Any:
     """The keys of a document, at every depth; lists by their first item. Maps by name count as one."""
     if isinstance(value, dict):

@@ -107,7 +107,7 @@ def state(location: str, stores: Stores, worker: str, clock: Clock, seconds: flo
                 raise
             hint = "Let this user write to the directory of state.location, or name another one."
             raise StateUnwritableError(f"state.location cannot be written to: {error.message}", hint=hint) from error
-        if kept is None:
+        if kept is None or (seen is not None and kept[0] == seen[0]):
             raise StateError(f"{location} does not show the probe {PROBE} that was written just now")
         ahead = skew(stores, location, worker, clock)
         if abs(ahead) > MARGINS.clock_skew:
