@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -186,3 +187,23 @@ def test_how_long_a_lease_is_waited_for(lakewarden: Any, warden: Any, given: tup
 def test_restore_records_who(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("restore", "run-1", "--operator", "ada").code == 0
     assert warden.calls[0][1]["actor"].operator == "ada"
+
+
+def test_a_signal_within_a_finaliser_is_not_lost(lakewarden: Any, warden: Any, capsys: Any) -> None:
+    """Python drops what is raised there."""
+
+    class Last:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def during(_: str) -> None:
+        Last()
+        time.sleep(10)
+        raise AssertionError("the signal was lost")
+
+    warden.during = during
+    began = time.monotonic()
+    answer = lakewarden("plan", "orphans")
+    assert (answer.code, time.monotonic() - began < 5) == (130, True)
+    assert "Exception ignored" not in answer.err
+    assert "Nothing was being changed." in answer.err

@@ -13,13 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from lakewarden.model.errors import Exit
 
 _EXITS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 _Handler = Callable[[int, FrameType | None], None]
 
+SECONDS_UNTIL_AGAIN = 0.02
 UNTOUCHED = "Nothing was being changed. Run the command again."
 OVER = "The work was over, and is on record."
 GOES_ON = "What was done is in the journal. Run the same command again: it goes on where it stopped."
@@ -35,6 +36,7 @@ class Stopped(BaseException):
     code = "LW-CORE-002"
 
     def __init__(self, number: int, hint: str = GOES_ON) -> None:
+        self.number = number
         self.exit_code = _EXITS[signal.Signals(number)]
         self.message = f"stopped by {signal.Signals(number).name}"
         self.hint = hint
@@ -68,6 +70,27 @@ def _stop(number: int, hint: str) -> NoReturn:
     raise Stopped(number, hint)
 
 
+def _raise_again(otherwise: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """What to do about exceptions that Python drops: for a Stopped, raise it once more, a moment later.
+
+    A handler may be called within a finaliser or the callback of a weak reference, such as the import system has. What is
+    raised there goes nowhere, and the command would go on as if nobody had stopped it.
+    """
+
+    def told(dropped: Any) -> None:
+        stop = dropped.exc_value
+        if not isinstance(stop, Stopped):
+            otherwise(dropped)
+            return
+        for each in _EXITS:
+            _handle(each, lambda number, _: _stop(number, stop.hint))
+        later = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), stop.number))
+        later.daemon = True
+        later.start()
+
+    return told
+
+
 _hints = [UNTOUCHED]  # What is true of a command that is stopped at once, by now.
 
 
@@ -75,11 +98,13 @@ _hints = [UNTOUCHED]  # What is true of a command that is stopped at once, by no
 def stopping_at_once() -> Iterator[None]:
     """Signals end the command where it is."""
     _hints[:] = [UNTOUCHED]
+    told_before, sys.unraisablehook = sys.unraisablehook, _raise_again(sys.unraisablehook)
     before = [(number, _handle(number, lambda number, _: _stop(number, _hints[-1]))) for number in _EXITS]
     try:
         yield
     finally:
         _restore(before)
+        sys.unraisablehook = told_before
 
 
 @contextmanager

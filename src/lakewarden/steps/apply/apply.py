@@ -34,6 +34,7 @@ def apply(
     stopped: Callable[[RunResult], None] | None = None,
 ) -> RunResult:
     """Do what a plan says, once, through its job's runner. `stopped` is told what was done if something ends it early."""
+    progress("check the plan and the tables", 0, 0)
     check_plan(deployment, result.plan, terms.lifted)
     terms = terms_at_start(deployment, result.plan, terms)
     result = replace(result, plan=result.plan.leaving(terms.left_out))
