@@ -11,7 +11,7 @@ from enum import IntEnum
 UNCHANGED = "Nothing was changed. "
 
 
-_CLAIM = re.compile(r"(?:;|,) (?:and )?nothing was (?:planned or )?(?:changed|touched|done|planned)$")
+_CLAIM = re.compile(r"(?:;|,) (?:and )?nothing (?:of it )?was (?:planned or )?(?:changed|touched|done|planned)$")
 
 
 def without_claim(message: str, instead: str = "") -> str:
