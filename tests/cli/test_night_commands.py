@@ -163,7 +163,7 @@ def test_one_run_tells_of_refused_tables_and_of_those_it_only_looked_at(
 ) -> None:
     night.result = replace(night.result, refused=(TABLE,), looked_at=("prod.a.u", "prod.a.v"), planned={"files": 5})
     out = lakewarden("run", "orphans").out
-    assert out.startswith("REFUSED prod.a.cut   LW-TABLE-002 manifest m1.avro is cut\n")
+    assert out.startswith("REFUSED prod.a.cut   LW-TABLE-002\n  manifest m1.avro is cut\n")
     assert out.endswith(
         "Only looked at, because of dry_run: 2 tables, 5 files to delete. "
         "To plan them for an apply: lakewarden plan orphan-cleanup --select prod.a.u\n"

@@ -12,7 +12,7 @@ import typer
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
-from lakewarden.model.run import RunResult, RunStatus
+from lakewarden.model.run import RefusedTable, RunResult, RunStatus
 from lakewarden.model.standing import PlanState, Standing
 from tests.cli.fake_warden import NOW, table
 
@@ -207,3 +207,15 @@ def test_a_signal_within_a_finaliser_is_not_lost(lakewarden: Any, warden: Any, c
     assert (answer.code, time.monotonic() - began < 5) == (130, True)
     assert "Exception ignored" not in answer.err
     assert "Nothing was being changed." in answer.err
+
+
+def test_what_is_to_be_typed_next_carries_the_configuration_and_refusals_come_once(
+    lakewarden: Any, warden: Any
+) -> None:
+    held = (RefusedTable("prod.a.bad", "LW-TABLE-002", "manifest m1.avro is cut", "Restore m1.avro."),)
+    warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus.PLANNED, plan_path="state/p", refused=held)
+    out = lakewarden("run", "orphans", "--config", "my.toml").out
+    assert out.count("REFUSED prod.a.bad") == 1
+    assert "lakewarden apply state/p --yes --config my.toml" in out
+    warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus.DONE, quarantined=Tally(1, 1))
+    assert "lakewarden restore r --config my.toml" in lakewarden("apply", "p", "--yes", "--config", "my.toml").out

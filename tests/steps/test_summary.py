@@ -8,12 +8,13 @@ from lakewarden.cli.run_text import closing_line, what_changed, what_next
 from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Tally
 from lakewarden.model.policy import Job
-from lakewarden.model.run import FailedFile, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
 from lakewarden.steps.summary import plan_summary
 from tests.cli.fake_warden import NOW, plan_of, table
 
 DELETED = {"changed": {"files": 26}, "deleted": Tally(26, 2048)}
 TRASHED = {"changed": {"files": 26}, "quarantined": Tally(26, 2048), "restorable_until": NOW}
+HELD = (RefusedTable("a", "LW-BRAKE-004", "too many", "Look."),) * 2
 FAILED = (FailedFile("s3://b/x", "LW-STORE-001", "denied"),)
 
 
@@ -38,6 +39,9 @@ def run(job: str, status: str = "done", **what: object) -> RunResult:
         (run("tier-handoff", "failed", changed={"restored": 0}), "nothing was changed", "nothing was changed"),
         (run("snapshot-expiry"), "nothing to do", "nothing to do"),
         (run("orphan-cleanup", kept={"live": 9}), "nothing to do", "nothing to do"),
+        (run("orphan-cleanup", refused=HELD), "nothing was changed  refused=2", "nothing was changed, 2 refused"),
+        (run("partition-expiry", changed={"partitions": 3}, refused=HELD), "partitions=3  refused=2",
+         "3 partitions dropped, 2 refused"),
         (run("orphan-cleanup", "refused"), "nothing was changed", "nothing was changed"),
         (run("partition-expiry", "planned", planned={"partitions": 3}), "3 partitions to drop", "3 partitions to drop"),
     ],

@@ -162,5 +162,5 @@ def _tell(result: RunResult, shared: Shared) -> int:
     if shared.as_json:
         Screen().document(result.as_json())
     else:
-        show_run(Screen(), result)
+        show_run(Screen(), result, shared.config)
     return result.exit_code

@@ -25,23 +25,18 @@ def what_changed(result: RunResult) -> str:
     return run_summary(job_named(result.job), result)
 
 
-def show_run(screen: Screen, result: RunResult) -> None:
-    for table in result.refused[:SHOWN_FAILURES]:
-        screen.line(f"REFUSED {table.table}   {table.code} {table.message}", style="yellow")
-    if len(result.refused) > SHOWN_FAILURES:
-        screen.line(f"and {number(len(result.refused) - SHOWN_FAILURES)} more refused; --output json names them all")
+def show_run(screen: Screen, result: RunResult, config: str | None = None) -> None:
+    _show_refused(screen, result)
     for file in result.failed[:SHOWN_FAILURES]:
         screen.line(f"FAILED {file.uri}   {file.code} {file.message}", style="red")
     if len(result.failed) > SHOWN_FAILURES:
         screen.line(
             f"and {number(len(result.failed) - SHOWN_FAILURES)} more; lakewarden runs {result.run_id} names them all"
         )
-    if result.status == RunStatus.REFUSED:
-        _show_refused(screen, result)
     for why, count in kept_by(result.job, result.kept).items():
         screen.line(f"kept: {why} {number(count)}")
     screen.line(closing_line(result), style=_STYLES.get(result.status, "bold yellow"))
-    for line in what_next(result):
+    for line in what_next(result, config):
         screen.line(line)
 
 
@@ -53,7 +48,7 @@ def kept_by(job: str, kept: Mapping[str, int]) -> dict[str, int]:
 
 
 def _show_refused(screen: Screen, result: RunResult) -> None:
-    """Why nothing was done."""
+    """The tables that were left alone, each with the reason and the next step."""
     for table in result.refused[:SHOWN_FAILURES]:
         screen.line(f"REFUSED {table.table}   {table.code}", style="bold yellow")
         screen.line(f"  {table.message}")
@@ -75,40 +70,43 @@ def closing_line(result: RunResult) -> str:
     }
     if not spec.deletes:
         others["released"] = result.kept.get(Verdict.PENDING, 0)
-    others["failed"] = len(result.failed)
+    others |= {"refused": len(result.refused), "failed": len(result.failed)}
     rest = [f"{name}={number(count)}" for name, count in others.items() if count]
     return "  ".join([str(result.status), *(changed or [unchanged(result)]), *rest, f"run={result.run_id}"])
 
 
-def what_next(result: RunResult) -> list[str]:
-    """What a person may want to type after a run: the apply of a dry run, another try, the undo."""
-    spec = job_named(result.job)
+def what_next(result: RunResult, config: str | None = None) -> list[str]:
+    """What a person may want to type after a run, with the configuration that it was run with: the apply of a dry run,
+    another try, the undo."""
+    spec, with_config = job_named(result.job), f" --config {shlex.quote(config)}" if config else ""
     if result.status == RunStatus.PLANNED:
         path = shlex.quote(result.plan_path) if result.plan_path else "PLAN_DIR"
         done = "deleted" if spec.deletes else "changed"
-        return [f"Nothing has been {done} (dry_run = true). To do exactly this: lakewarden apply {path} --yes"]
+        return [
+            f"Nothing has been {done} (dry_run = true). To do exactly this: lakewarden apply {path} --yes{with_config}"
+        ]
     lines = ["Not everything was done. It is safe to plan and apply again."] if result.exit_code == Exit.PARTIAL else []
     if RESTORED in result.changed:
         return ["Not everything was brought back. It is safe to restore again."] if lines else []
-    return [*lines, *_undo(spec, result), *_looked_at(spec, result)]
+    return [*lines, *_undo(spec, result, with_config), *_looked_at(spec, result, with_config)]
 
 
-def _looked_at(spec: JobSpec, result: RunResult) -> list[str]:
+def _looked_at(spec: JobSpec, result: RunResult, with_config: str) -> list[str]:
     """What the run would have done to tables that it only looked at."""
     would = told(planned_by(spec, result.planned))
     if not would:
         return []
     tables = "1 table" if len(result.looked_at) == 1 else f"{number(len(result.looked_at))} tables"
-    first = f"lakewarden plan {spec.name} --select {shlex.quote(result.looked_at[0])}"
+    first = f"lakewarden plan {spec.name} --select {shlex.quote(result.looked_at[0])}{with_config}"
     return [f"Only looked at, because of dry_run: {tables}, {would}. To plan them for an apply: {first}"]
 
 
-def _undo(spec: JobSpec, result: RunResult) -> list[str]:
+def _undo(spec: JobSpec, result: RunResult, with_config: str) -> list[str]:
     """How to take back what a run did, or that it cannot be; nothing where nothing was changed."""
     lines = []
     if result.quarantined.files:
         until = f" until {result.restorable_until:%Y-%m-%d %H:%M} UTC" if result.restorable_until else ""
-        lines.append(f"To undo it{until}: lakewarden restore {result.run_id}")
+        lines.append(f"To undo it{until}: lakewarden restore {result.run_id}{with_config}")
     if spec.deletes:
         if result.hidden.files:
             lines.append(f"{number(result.hidden.files)} files can be brought back from their bucket's older versions.")

@@ -61,12 +61,13 @@ def run_summary(spec: JobSpec, result: RunResult) -> str:
         parts.append(f"{humanize.intcomma(result.absent)} already gone")
     if result.failed:
         parts.append(f"{humanize.intcomma(len(result.failed))} failed")
-    return ", ".join(filter(None, parts)) or unchanged(result)
+    changed = ", ".join(filter(None, parts)) or unchanged(result)
+    return f"{changed}, {humanize.intcomma(len(result.refused))} refused" if result.refused else changed
 
 
 def unchanged(result: RunResult) -> str:
-    """What is said of a run that changed nothing."""
-    return "nothing to do" if result.status == RunStatus.DONE else "nothing was changed"
+    """What is said of a run that changed nothing: where tables were refused, there may be something to do."""
+    return "nothing to do" if result.status == RunStatus.DONE and not result.refused else "nothing was changed"
 
 
 def told(counts: Sequence[Count]) -> str:
