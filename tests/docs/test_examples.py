@@ -6,6 +6,7 @@ import ast
 import configparser
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import strictyaml
 
 from lakewarden.model.errors import Exit
-from tests.docs.pages import DOCS, rows, sections, text_of
+from tests.docs.pages import DOCS, PAGES, ROOT, code_in, rows, sections, text_of
 from tests.docs.test_commands import parse
 
 EXAMPLES = DOCS / "how-to" / "examples"
@@ -163,3 +164,16 @@ def test_the_page_tells_what_each_exit_code_asks_for() -> None:
     codes = {int(code) for cell in said for code in re.findall(r"\d+", cell)}
     assert codes <= set(Exit)
     assert codes >= {Exit.DONE, Exit.PARTIAL, Exit.LEASE_HELD, Exit.REFUSED, Exit.STALE, Exit.USAGE}
+
+
+def test_every_extra_that_is_named_exists_and_has_its_entry() -> None:
+    extras = set(tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]["optional-dependencies"])
+    named = {
+        extra
+        for page in [*PAGES, CONTAINERFILE]
+        for found in re.findall(r"(?:lakewarden[\w.-]*(?:\.whl)?|'\.|\.whl\)\")\[([a-z,]+)\]", text_of(page))
+        for extra in found.split(",")
+    }
+    assert named <= extras
+    table = rows(sections(DOCS / "how-to" / "install.md")["Extras"], "extra")
+    assert {code_in(cells[0]) for cells in table} == extras
