@@ -151,3 +151,4 @@ def test_open_is_a_context_manager_and_checks_its_arguments(world: World) -> Non
     with pytest.raises(ArgumentError) as found:
         lakewarden.open(5)  # type: ignore[arg-type]
     assert found.value.argument == "config"
+    assert found.value.message.startswith("open: config must be")

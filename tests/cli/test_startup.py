@@ -87,3 +87,10 @@ def test_a_missing_configuration_is_64_and_shows_an_example(tmp_path: Path) -> N
     done = start(tmp_path, "runs")
     assert done.returncode == 64
     assert "[catalogs.prod]" in done.stderr
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    """`python -m lakewarden` imports the package before it can say that it is there."""
+    code = "import sys, lakewarden; print([name for name in sys.modules if name.startswith('lakewarden.')])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "['lakewarden.opening']"

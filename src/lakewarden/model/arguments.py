@@ -219,7 +219,7 @@ def checks_arguments(kind: type[C]) -> type[C]:
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """The function, behind the rules of its arguments. Raises ArgumentError, which names the argument."""
-    name, signature = function.__name__, inspect.signature(function)
+    name, signature = function.__name__.lstrip("_"), inspect.signature(function)
     rules = {one: RULES.get(f"{name}.{one}") or RULES[one] for one in signature.parameters if one != "self"}
 
     @wraps(function)
