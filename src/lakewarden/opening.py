@@ -21,9 +21,9 @@ def open(config: str | PathLike[str] | None = None, *, verbose: bool = False) ->
     return checked(_open)(config, verbose)
 
 
-def _open(config: str | None, verbose: bool) -> Warden:
+def _open(config: str | PathLike[str] | None, verbose: bool) -> Warden:
     from lakewarden import logs
     from lakewarden.wiring import open_warden
 
     logs.configure(verbose=verbose)
-    return open_warden(config, verbose=verbose)
+    return open_warden(None if config is None else str(config), verbose=verbose)
