@@ -169,10 +169,13 @@ def test_the_sign_of_life_is_wiped_out_before_anything_else_is_shown(lake: Path,
     assert SIGN not in terminal.raw[len(SIGN) :]
 
 
-def test_quiet_shows_no_sign_of_life(lake: Path) -> None:
-    terminal = Terminal("runs", "--quiet", cwd=lake)
-    terminal.end()
+@pytest.mark.parametrize(("words", "env"), [("runs --quiet", {}), ("", {"_LAKEWARDEN_COMPLETE": "complete_bash"})])
+def test_no_sign_of_life_where_it_is_not_wanted(lake: Path, words: str, env: dict[str, str]) -> None:
+    """A shell asks for completions while its user's half-written line is on the terminal."""
+    terminal = Terminal(*words.split(), cwd=lake, env={**env, "COMP_WORDS": "lakewarden ru", "COMP_CWORD": "1"})
+    assert terminal.end() == 0
     assert SIGN not in terminal.raw
+    assert WIPE not in terminal.raw
 
 
 def test_a_signal_before_the_command_begins_is_quiet(lake: Path) -> None:

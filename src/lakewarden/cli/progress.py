@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from lakewarden.cli.options import Shared
@@ -64,10 +64,8 @@ def reporting(shared: Shared, safe_point: SafePoint | None = None, terminal: boo
     """A callback (stage, done, total) for the work; with a safe point it raises Stopped after a signal."""
     if terminal is None:
         terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    if shared.quiet or (shared.json_log and not terminal):
-        yield lambda *_: safe_point.check() if safe_point else None
-        return
-    with _bars() if terminal else _lines() as display:
+    wanted = not shared.quiet and (terminal or not shared.json_log)
+    with (_bars() if terminal else _lines()) if wanted else nullcontext(Nothing()) as display:
         steps = Steps(display)
 
         def report(stage: str, done: int, total: int) -> None:
@@ -82,6 +80,14 @@ def reporting(shared: Shared, safe_point: SafePoint | None = None, terminal: boo
             steps.close(well=False)
             raise
         steps.close(well=True)
+
+
+class Nothing:
+    """For whoever wants to know nothing."""
+
+    def show(self, under_way: list[Step]) -> None: ...
+
+    def ended(self, step: Step, well: bool) -> None: ...
 
 
 def _bars() -> AbstractContextManager[Display]:

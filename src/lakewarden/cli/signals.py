@@ -55,12 +55,20 @@ class SafePoint:
         if self._number is not None:
             _stop(number, self._hint)
         self._number = number
-        sys.stderr.write(f"{self._first}; a second signal stops at once.\n")
+        _say(f"{self._first}; a second signal stops at once.\n")
 
     def check(self) -> None:
         """Raise Stopped if a signal came. Called between batches, when every file has its outcome on record."""
         if self._number is not None:
             _stop(self._number, self._hint)
+
+
+def _say(words: str) -> None:
+    """Write from within a handler, which may have been called in the midst of another write."""
+    try:
+        sys.stderr.write(words)
+    except RuntimeError:
+        os.write(2, words.encode())
 
 
 def _stop(number: int, hint: str) -> NoReturn:

@@ -9,12 +9,14 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 # The reader went away (`| head -1`), or the terminal was closed. What a command did, and its exit code, stay the same.
 GONE = (errno.EPIPE, errno.EIO)
 
 
+COMPLETING = "_LAKEWARDEN_COMPLETE"
 SIGN, WIPE = "⠋ start\r".encode(), b"\r\x1b[2K"
 
 
@@ -25,13 +27,20 @@ class _SignOfLife:
         self._shown = False
 
     def show(self, arguments: Sequence[str]) -> None:
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and "--quiet" not in arguments:
-            self._shown = os.write(2, SIGN) > 0
+        wanted = os.environ.get("TERM") != "dumb" and "--quiet" not in arguments
+        # A shell that asks for completions has the user's half-written line on this terminal.
+        if wanted and COMPLETING not in os.environ and sys.stderr.isatty():
+            self._shown = True
+            self._draw(SIGN)
 
     def wipe(self) -> None:
         if self._shown:
             self._shown = False
-            os.write(2, WIPE)
+            self._draw(WIPE)
+
+    def _draw(self, what: bytes) -> None:
+        with suppress(OSError):  # The terminal was closed.
+            os.write(2, what)
 
 
 sign_of_life = _SignOfLife()

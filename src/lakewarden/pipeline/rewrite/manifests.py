@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.model.manifests import JavaTable
+from lakewarden.pipeline.spark.log_file import spark_failed
 
 RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 # The runtime can open an S3 store only with this beside it.
@@ -54,7 +55,7 @@ def rewrite_manifests(
     except LakewardenError:
         raise
     except Exception as error:
-        raise SparkFailedError(
+        raise spark_failed(
             f"the manifests of {table.name} could not be rewritten ({_first_line(error)}); nothing of it was changed"
         ) from error
 
