@@ -37,7 +37,7 @@ def open_session(scratch: Path) -> SparkSession:
         "spark.local.dir": str(scratch / "spill"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
-    return spark_session("local[2]", conf, "lakewarden bench")
+    return spark_session("local[2]", conf, "lakewarden bench", logs=scratch / "logs")
 
 
 @dataclass(frozen=True, slots=True)
