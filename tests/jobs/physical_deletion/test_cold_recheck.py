@@ -135,8 +135,8 @@ def test_what_a_crashed_process_took_is_not_called_held(night: Night, monkeypatc
 
 
 def _after_the_first(batches: Callable[..., object], act: Callable[[], None]) -> Callable[..., object]:
-    def one_by_one(result: object, rows: object, size: int) -> object:
-        for batch in batches(result, rows, 1):  # type: ignore[attr-defined]
+    def one_by_one(result: object, rows: object, size: int, first: int) -> object:
+        for batch in batches(result, rows, 1, first):  # type: ignore[attr-defined]
             yield batch
             if batch.number == 0:
                 act()

@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 
 from lakewarden.model.errors import InvariantViolationError, StateError
 from lakewarden.model.run import RunResult
+from lakewarden.steps.apply import revalidate
 from lakewarden.steps.observe.fleet import load_fleet
 from lakewarden.steps.observe.memory import Reached, remember
 from tests.support.lakes import MONTH_SECONDS, age_everything, append, local_path, write_table
@@ -350,3 +351,19 @@ def test_a_table_that_is_not_listed_any_more_keeps_its_root(world: World) -> Non
     result = apply_while(world, "before apply", lambda: world.catalog().drop_table(ORDERS))
     assert (result.status, result.deleted.files) == ("partial", 6)
     assert all(path.exists() for path in world.planted(ORDERS))
+
+
+def test_every_batch_asks_the_catalogs_and_looks_on_only_where_their_answer_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    looked: list[object] = []
+    pointers, doubted = revalidate.pointers_of, revalidate.doubted_now
+    monkeypatch.setattr(revalidate, "pointers_of", lambda catalogs: asked.append(catalogs) or pointers(catalogs))
+    monkeypatch.setattr(revalidate, "doubted_now", lambda *found: looked.append(found) or doubted(*found))
+    plan = hand_plan(world)
+    result = world.apply(plan, progress=at_batch(6, lambda: append(world.table(CLICKS), 100)))
+    assert (result.status, result.deleted.files) == ("done", 12)
+    assert len(asked) > 12
+    # At the start, when the table had moved, and once more after that: what is settled has to be seen twice.
+    assert len(looked) == 3

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
-
 from lakewarden.jobs.physical_deletion.cold_recheck import ColdRecheck
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.ports import FileOutcome
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.file_run import FileRun
+from lakewarden.steps.plan.ordered import OrderedRows
 
 GONE = (Outcome.DELETED, Outcome.HIDDEN, Outcome.QUARANTINED, Outcome.ABSENT)
 
@@ -19,7 +18,7 @@ GONE = (Outcome.DELETED, Outcome.HIDDEN, Outcome.QUARANTINED, Outcome.ABSENT)
 class Run(FileRun):
     """One run of one deletion plan."""
 
-    def __init__(self, claim: Claim, rows: pa.Table) -> None:
+    def __init__(self, claim: Claim, rows: OrderedRows) -> None:
         super().__init__(claim, rows, Released(claim))
 
 

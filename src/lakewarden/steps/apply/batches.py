@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from lakewarden.model.files import BatchFiles
 from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import PlanResult
 from lakewarden.pipeline import columns as c
+from lakewarden.steps.plan.ordered import OrderedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +27,42 @@ class Batch:
     finished: tuple[str, ...]
 
 
-def batches_of(result: PlanResult, rows: pa.Table, size: int) -> Iterator[Batch]:
-    """Batches of at most `size` of these orphans, root by root, by name."""
+def batches_of(result: PlanResult, rows: OrderedRows, size: int, first: int = 0) -> Iterator[Batch]:
+    """Batches of at most `size` of these orphans, root by root, by name; those before `first` are left out."""
     prefixes = dict(_prefixes(result, rows))
-    ids = _values(rows[c.ROOT])
-    for number, start in enumerate(range(0, rows.num_rows, size)):
-        roots = list(dict.fromkeys(ids[start : start + size]))
-        following = ids[start + size] if start + size < len(ids) else None
-        yield Batch(
-            number,
-            _files(rows.slice(start, size)),
-            tuple(prefixes[root] for root in roots),
-            tuple(prefixes[root] for root in roots if root != following),
-        )
+    left = rows.counts.copy()
+    for number, piece in enumerate(_pieces(rows, size)):
+        ids = Counter(_values(piece[c.ROOT]))
+        left.subtract(ids)
+        if number < first:
+            continue
+        finished = tuple(prefixes[root] for root in ids if not left[root])
+        yield Batch(number, _files(piece), tuple(prefixes[root] for root in ids), finished)
 
 
-def _prefixes(result: PlanResult, rows: pa.Table) -> Iterator[tuple[int, str]]:
+def _pieces(rows: OrderedRows, size: int) -> Iterator[pa.Table]:
+    """The rows, so many at a time."""
+    waiting: list[pa.Table] = []
+    for table in rows:
+        waiting.append(table)
+        if sum(one.num_rows for one in waiting) < size:
+            continue
+        found = pa.concat_tables(waiting)
+        whole = found.num_rows - found.num_rows % size
+        for start in range(0, whole, size):
+            yield found.slice(start, size)
+        waiting = [found.slice(whole)]
+    if (rest := pa.concat_tables([c.PLAN_ROWS.empty_table(), *waiting])).num_rows:
+        yield rest
+
+
+def _prefixes(result: PlanResult, rows: OrderedRows) -> Iterator[tuple[int, str]]:
     """Each root's prefix, found by a file that lies in it."""
-    firsts = rows.select([c.ROOT, "uri"]).group_by([c.ROOT]).aggregate([("uri", "min")])
     roots = Prefixes(root.prefix for root in result.plan.roots)
-    for row in firsts.to_pylist():
-        if (prefix := roots.of(row["uri_min"])) is None:
-            raise PlanError(f"{row['uri_min']} lies under no root of plan {result.plan.plan_id}; nothing was done")
-        yield row[c.ROOT], prefix
+    for number, uri in rows.least.items():
+        if (prefix := roots.of(uri)) is None:
+            raise PlanError(f"{uri} lies under no root of plan {result.plan.plan_id}; nothing was done")
+        yield number, prefix
 
 
 def _files(rows: pa.Table) -> BatchFiles:

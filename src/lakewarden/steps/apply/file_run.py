@@ -11,8 +11,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, Self
 
-import pyarrow as pa
-
 from lakewarden.ledger.batch_outcomes import settle
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.progress import CleanupProgress
@@ -22,7 +20,7 @@ from lakewarden.model.files import BatchFiles
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import Tally
 from lakewarden.model.policy import DeleteMode
-from lakewarden.model.ports import FileOutcome
+from lakewarden.model.ports import FileOutcome, Heartbeat
 from lakewarden.model.prefixes import Prefixes
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Brake, Outcome, Verdict
@@ -30,6 +28,7 @@ from lakewarden.steps.apply.batches import batches_of
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held, check_frozen, let_go, root_leases, told_of_wait
 from lakewarden.steps.apply.in_flight import without_writers
+from lakewarden.steps.apply.look import Looks
 from lakewarden.steps.apply.outcomes import REMOVED, SHOWN_FAILURES, Counts, failures_of, too_many_absent
 from lakewarden.steps.apply.pace import Pace
 from lakewarden.steps.apply.recorder import Recorder
@@ -37,10 +36,8 @@ from lakewarden.steps.apply.removal import Removal
 from lakewarden.steps.apply.revalidate import Revalidation
 from lakewarden.steps.apply.trash import promised, purge_old, trash_of
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.plan.rows import orphans_of
+from lakewarden.steps.plan.ordered import OrderedRows, orphans_in_order
 from lakewarden.storage.quarantine import restore
-
-CHECKS_A_BATCH = 3
 
 
 class FileRules(Protocol):
@@ -68,7 +65,7 @@ class NoRules:
 class FileRun:
     """One run of a plan that lists files to delete."""
 
-    def __init__(self, claim: Claim, rows: pa.Table, rules: FileRules | None = None) -> None:
+    def __init__(self, claim: Claim, rows: OrderedRows, rules: FileRules | None = None) -> None:
         self.claim = claim
         self.deployment = claim.deployment
         self.plan = claim.plan
@@ -83,6 +80,7 @@ class FileRun:
             claim.deployment, self.plan.plan_id, self.run_id, self.pace.concurrency, quarantined
         )  # fmt: skip
         self.validation = Revalidation(claim.deployment, self.plan)
+        self.looks = Looks(self.validation.check, self._writers, claim.deployment.clock.boot)
         self.roots = Prefixes(root.prefix for root in self.plan.roots)
         self.counts = Counts(claim.deployment.ledger.journal.done(self.run_id))
         self.recorder = Recorder()
@@ -93,7 +91,7 @@ class FileRun:
     @classmethod
     def prepare(cls, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Self]:
         """The files to delete, read and checked against the plan's digests before the plan is claimed."""
-        rows = orphans_of(deployment.stores, result, result.plan.allowed(lifted))
+        rows = orphans_in_order(deployment.stores, result, result.plan.allowed(lifted))
         return partial(cls, rows=rows)
 
     def do(self) -> None:
@@ -117,9 +115,7 @@ class FileRun:
         done = self.deployment.ledger.journal.next_batch(self.run_id)
         leases: dict[str, Lease] = {}
         with ExitStack() as stack:
-            for batch in batches_of(self.claim.result, self.rows, self.pace.batch_size):
-                if batch.number < done:
-                    continue
+            for batch in batches_of(self.claim.result, self.rows, self.pace.batch_size, done):
                 # A root that is left alone keeps its place in the batches: their numbers must not shift.
                 entered = [prefix for prefix in batch.roots if prefix not in leases and self.validation.usable(prefix)]
                 leases |= root_leases(self.deployment, entered, stack, told_of_wait(self.claim.progress))
@@ -156,17 +152,15 @@ class FileRun:
         # Copies are made before the validation: large files must not make it too old to be used.
         withheld = self.rules.withheld(files)
         copies = {**withheld, **self.removal.copies(files, withheld)}
-        # Writers first, then pointers: one that commits and stops beating in between is seen by one of the two.
-        writers = self.deployment.ledger.heartbeats.live(self.deployment.clock.now())
-        validated_at = self._validate()
-        allowed = without_writers(self.validation.keep(files), writers)
+        look = self.looks.next()
+        allowed = without_writers(self.validation.keep(files), look.writers)
         if not resumed:
             self.deployment.ledger.journal.intent(self.run_id, number, files)
         found = {uri: copies[uri] for uri in allowed.uris if uri in copies} if copies else {}
         ready = allowed
         if found:
             ready = allowed.take([place for place, uri in enumerate(allowed.uris) if _copied_well(found.get(uri))])
-        gone = self.removal.take(ready, list(leases), validated_at, held)
+        gone = self.removal.take(ready, list(leases), look.began, held)
         if ready is files:
             answers = list(gone)
         else:
@@ -198,13 +192,8 @@ class FileRun:
 
         self.recorder.write(record)
 
-    def _validate(self) -> float:
-        """When the batch was validated. A table with many new manifests takes long once, and is quick the next time."""
-        for _ in range(CHECKS_A_BATCH - 1):
-            began = self.validation.check()
-            if self.deployment.clock.boot() - began <= MARGINS.validation_seconds / 3:
-                return began
-        return self.validation.check()
+    def _writers(self) -> Sequence[Heartbeat]:
+        return self.deployment.ledger.heartbeats.live(self.deployment.clock.now())
 
     def _check_absent(self) -> None:
         absent, touched = self.counts.absent, self.counts.touched

@@ -32,7 +32,7 @@ from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manife
 from lakewarden.pipeline.read.names import local_directories
 from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
-from lakewarden.steps.apply.doubt import doubted_now
+from lakewarden.steps.apply.doubt import Found, doubted_now
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import load_states, own_home, pointers_of
 from lakewarden.steps.observe.links import reached_by_links
@@ -50,6 +50,7 @@ class Revalidation:
     stopped: dict[str, str] = field(default_factory=dict)
     witnesses: dict[str, str] = field(default_factory=dict)
     places: list[str] = field(default_factory=list)
+    settled: Found | None = None
 
     def __post_init__(self) -> None:
         self.covered = dict(self.plan.pointers)
@@ -62,6 +63,8 @@ class Revalidation:
         """Bring `needed` and `stopped` up to now. Answers with the boot second at which the check began."""
         began = self.deployment.clock.boot()
         now = pointers_of(self.deployment.formats.values())
+        if now == self.settled:
+            return began
         self.witnesses = {name: pointer.witness or pointer.metadata_location for name, (_, pointer) in now.items()}
         self.places = sorted(canonical(place) for place in self.witnesses.values() if is_address(place))
         moved = [found for name, found in now.items() if self.covered.get(name) != found[1].metadata_location]
@@ -81,6 +84,9 @@ class Revalidation:
             self._take_in_unlisted(state)
         for (_, pointer), state in changed:
             self._take_in(now, pointer, state)
+        # Where nothing moved and nothing is in doubt, the next look ends here as long as the catalogs answer the same: time
+        # alone makes no table need more. What has to be read again at every look is among the moved.
+        self.settled = now if not (moved or doubted.roots or doubted.unlisted) else None
         return began
 
     def _is_as_before(self, state: TableState) -> bool:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -52,20 +51,3 @@ def plan_rows(
 
 def of_tables(rows: pa.Table, identifiers: Collection[str]) -> pa.Table:
     return rows.filter(pc.is_in(rows["table"], pa.array(sorted(identifiers), pa.string())))
-
-
-def orphans_of(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
-    """PLAN_ROWS to delete, sorted by root and name; directories last, inner ones first. Digests are checked before the
-    first one is used."""
-    kept = [c.PLAN_ROWS.empty_table()]
-    for rows in rows_of(stores, result):
-        wanted = of_tables(rows.filter(pc.equal(rows["verdict"], str(result.plan.changing))), tables)
-        kept.append(wanted)
-    found = pa.concat_tables(kept)
-    directory = pc.ends_with(found["uri"], "/")
-    files = found.filter(pc.invert(directory)).sort_by([(c.ROOT, "ascending"), ("uri", "ascending")])
-    if files.num_rows == found.num_rows:
-        return files
-    directories = found.filter(directory).sort_by([(c.ROOT, "ascending"), ("uri", "descending")])
-    together = pa.concat_tables([files, directories])
-    return together.take(pa.array(np.argsort(together[c.ROOT].to_numpy(), kind="stable")))

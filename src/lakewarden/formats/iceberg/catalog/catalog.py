@@ -6,7 +6,7 @@ partial view and a library with the fields it knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.catalog.listing import Found, Name, tables_of
-from lakewarden.formats.iceberg.catalog.rows import Row, table_row, table_rows
+from lakewarden.formats.iceberg.catalog.rows import Asked, Row, asked_rows, table_row, table_rows
 from lakewarden.formats.iceberg.metadata.document import GARBLED, PATH_PROPERTIES, table_state, unread
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.metadata.recent import recent_states
@@ -49,16 +49,30 @@ class IcebergCatalog:
         self._vend = vend
         self._before: Mapping[Name, Found] = {}
         self._previous: Mapping[str, str] = {}
+        self._told: Asked | None = None
+        self._pointers: Sequence[Pointer] = ()
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
         with self._answering():
             catalog = self._connection.catalog()
-            rows = self._rows(catalog)
-            found = dict(self._answers(catalog) if rows is None else rows)
-        return sorted(
-            (Pointer(identifier_of(self.name, n), at) for n, at in found.items()), key=attrgetter("identifier")
-        )
+            if isinstance(catalog, SqlCatalog):
+                return self._of_rows(asked_rows(catalog))
+            return self._sorted(self._answers(catalog))
+
+    def _sorted(self, found: Iterable[tuple[Name, str]]) -> list[Pointer]:
+        pointers = (Pointer(identifier_of(self.name, name), at) for name, at in dict(found).items())
+        return sorted(pointers, key=attrgetter("identifier"))
+
+    def _of_rows(self, told: Asked) -> Sequence[Pointer]:
+        """All pointers of a SQL catalog: asked for anew before every batch, and made anew only where a row changed."""
+        if told != self._told:
+            rows = list(table_rows(told))
+            self._previous = {identifier_of(self.name, row.name): row.previous for row in rows if not row.location}
+            self._told, self._pointers = told, self._sorted((row.name, row.location) for row in rows)
+        return self._pointers
 
     def pointer(self, identifier: str) -> Pointer | None:
         """One table and its current metadata file, read fresh. Raises CatalogUnavailableError."""
@@ -107,16 +121,6 @@ class IcebergCatalog:
         ).refusal()
         known = unread(identifier, before).roots if before else ()
         return TableState(identifier, "iceberg", "", "", "", known).refused(refusal)
-
-    def _rows(self, catalog: PyIcebergCatalog) -> list[tuple[Name, str]] | None:
-        """All pointers of a SQL catalog; None for other kinds."""
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        if not isinstance(catalog, SqlCatalog):
-            return None
-        rows = list(table_rows(catalog))
-        self._previous = {identifier_of(self.name, row.name): row.previous for row in rows if not row.location}
-        return [(row.name, row.location) for row in rows]
 
     def _with_recent(self, state: TableState, document: Mapping[str, Any], cutoff: datetime) -> TableState:
         """The table with what its recent states reach; refused if one of those cannot be understood."""
