@@ -72,7 +72,7 @@ def main() -> int:
 def _tell(base: Path, terminal: Terminal) -> None:
     # pypaimon has no release for the newest Pythons; the Iceberg half needs nothing of it.
     with_paimon = find_spec("pypaimon") is not None
-    terminal.title(f"A small lake, in {short(base)}/; all that the commands say: {short(terminal.log)}")
+    terminal.title(f"A small lake in {short(base)}/; all that commands say: {short(terminal.log)}")
     config = CONFIG + night.CONFIG + (stream.CONFIG if with_paimon else "")
     (base / "lakewarden.toml").write_text(config.format(base=base), encoding="utf-8")
     lake = build(base)
