@@ -3,7 +3,7 @@ before anything is loaded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -11,19 +11,20 @@ if TYPE_CHECKING:
     from lakewarden.warden import Warden
 
 
-def open(config: str | PathLike[str] | None = None, *, verbose: bool = False) -> Warden:
+def open(config: str | PathLike[str] | None = None, *, verbose: bool = False, spark: Any = None) -> Warden:
     """The worker that a configuration describes: what the CLI does, for notebooks, schedulers and writers.
 
     A context manager: leaving it lets go of the state database.
+    `spark` is a session to work with instead of one of its own. Its settings stay as they are.
     """
     from lakewarden.model.arguments import checked
 
-    return checked(_open)(config, verbose)
+    return checked(_open)(config, verbose, spark)
 
 
-def _open(config: str | PathLike[str] | None, verbose: bool) -> Warden:
+def _open(config: str | PathLike[str] | None, verbose: bool, spark: Any) -> Warden:
     from lakewarden import logs
     from lakewarden.wiring import open_warden
 
     logs.configure(verbose=verbose)
-    return open_warden(None if config is None else str(config), verbose=verbose)
+    return open_warden(None if config is None else str(config), verbose=verbose, spark=spark)

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError, StateError
 from lakewarden.model.ports import Progress
 from lakewarden.model.uri import FileUri, is_address, use_one_name
+from lakewarden.pipeline.spark.connect import refuse_connect, refuse_connected
 from lakewarden.settings import Settings, load_settings
 from lakewarden.settings.schema import SAME_AS
 from lakewarden.warden import Warden
@@ -43,20 +44,28 @@ S3_NAMES = {
 }
 
 
-def open_warden(config: str | None = None, *, verbose: bool = False, clock: Clock | None = None) -> Warden:
-    """The worker that a configuration file describes. Nothing is opened that is not asked for."""
+def open_warden(
+    config: str | None = None, *, verbose: bool = False, clock: Clock | None = None, spark: Any = None
+) -> Warden:
+    """The worker that a configuration file describes. Nothing is opened that is not asked for.
+
+    `spark` is somebody's session to work with. Raises SparkConnectError for one that cannot be worked with.
+    """
     settings = load_settings(config)
-    return Warden(Wiring(settings, clock or SystemClock(), verbose=verbose), settings)
+    return Warden(Wiring(settings, clock or SystemClock(), verbose=verbose, spark=spark), settings)
 
 
 class Wiring:
     """Builds each part once, when first needed: `show` must not wait for a catalog, nor `apply` for Spark."""
 
-    def __init__(self, settings: Settings, clock: Clock, *, verbose: bool = False) -> None:
+    def __init__(self, settings: Settings, clock: Clock, *, verbose: bool = False, spark: Any = None) -> None:
         self._settings = settings
         self.clock = clock
         self._verbose = verbose
         self._starting: Future[SparkSession] | None = None
+        self._handed_in = spark
+        if spark is not None:
+            refuse_connected(spark)
         try:
             use_one_name(settings.second_names)
         except ValueError as error:
@@ -172,30 +181,53 @@ class Wiring:
         if found := store_options(vended):
             self.stores.add(location, found, catalog)
 
-    def _warm_spark(self, packages: Sequence[str] = (), progress: Progress | None = None) -> Future[SparkSession]:
+    def _warm_spark(
+        self, packages: Sequence[str] = (), progress: Progress | None = None, written: Sequence[str] = ()
+    ) -> Future[SparkSession]:
         """Start Spark in the background: the JVM needs seconds, in which catalogs and metadata are read.
 
         `packages` are jars, by Maven coordinates, that are fetched unless the configuration names jars itself. A process
         has one session, so only whoever asks first can bring jars: the others wait until that start is over, and begin
         one without them if it failed. `progress` is told, by the thread that starts it, of the first start.
+
+        A session that was handed in is there already, with the jars that it has. Executors elsewhere are looked at before
+        any work: `written` are places into which they write, beside the state.
         """
+        conf = self._settings.spark.conf_strings
+        if self._handed_in is None:
+            refuse_connect(self._settings.spark.master, conf)
         before = self._starting
         tell = progress if progress is not None and before is None else lambda *_: None
 
         def start() -> SparkSession:
             if before is not None:
                 wait([before])
+            if self._handed_in is not None:
+                return looked_at(self._beside)
             tell(STARTING, 0, 1)
             from lakewarden.formats.registry import format_module
             from lakewarden.pipeline.spark.session import spark_session
 
-            conf = self._settings.spark.conf_strings
-            if packages and not {"spark.jars", "spark.jars.packages"} & conf.keys():
-                conf = {**conf, "spark.jars.packages": ",".join(packages)}
+            named = {"spark.jars", "spark.jars.packages"} & conf.keys()
+            jars = {"spark.jars.packages": ",".join(packages)} if packages and not named else {}
             formats = {format_module(section.format).__name__ for section in self._settings.catalogs.values()}
-            name = f"lakewarden {self._settings.worker.id}"
-            session = spark_session(self._settings.spark.master, conf, name, formats, self._spark_logs())
+            app = f"lakewarden {self._settings.worker.id}"
+            session = looked_at(
+                spark_session(self._settings.spark.master, {**conf, **jars}, app, formats, self._spark_logs())
+            )
             tell(STARTING, 1, 1)
+            return session
+
+        def looked_at(session: SparkSession) -> SparkSession:
+            from lakewarden.pipeline.spark.preflight import Cluster
+            from lakewarden.pipeline.spark.probe import Asked
+
+            cluster = Cluster(session, self._settings.spark.executor_wait_seconds)
+            if packages:
+                # What Java does needs no Python on the workers.
+                cluster.check_java()
+            else:
+                cluster.check(self.stores, Asked(written=(self.deployment.state, *written)))
             return session
 
         with_thread = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
@@ -214,6 +246,13 @@ class Wiring:
         # A user without a home has a cache that cannot be made; the log is then a temporary file.
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         return Path("/", cache, "lakewarden", LOGS)
+
+    @cached_property
+    def _beside(self) -> SparkSession:
+        """Our session beside the one that was handed in."""
+        from lakewarden.pipeline.spark.session import session_beside
+
+        return session_beside(self._handed_in, self._settings.spark.conf_strings)
 
 
 def store_options(properties: Mapping[str, object]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,9 +38,6 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 REGION = "us-east-1"
 
-# Before any session starts: Spark's workers need the stores and the decoder, which live in this environment and no other.
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-
 
 class S3Server(Protocol):
     """An S3 server the tests started: where it listens and who may enter."""
@@ -59,38 +55,20 @@ class S3Server(Protocol):
 def start_session(scratch: Path, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A local session of two cores with the Iceberg and Paimon runtimes; `scratch` takes its warehouse and spill files."""
     # Imported here, so that tests without Spark do not pay for it.
-    from pyspark.sql import SparkSession
+    from lakewarden.pipeline.spark.session import spark_session
 
-    from lakewarden.pipeline.spark.java import use_java
-    from lakewarden.pipeline.spark.session import quick_workers
-
-    use_java()
-    # Workers must find Lakewarden, so they are this very Python.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Spark's launcher binds to the host's name otherwise, which not every machine resolves.
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("lakewarden-tests")
-        .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.extraJavaOptions", JVM_OPTIONS)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.default.parallelism", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.local.dir", str(scratch / "spill"))
-    )
+    settings = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "spill"),
+    }
     with _jars() as jars:
-        for key, value in {**jars, **quick_workers(), **(conf or {})}.items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        # Lakewarden's own: it works with no session that it did not start, unless one is handed in.
+        session = spark_session("local[2]", {**settings, **jars, **(conf or {})}, "lakewarden-tests")
         if not SETTLED.exists():
             SETTLED.write_text(session.conf.get("spark.jars"), encoding="utf-8")
     return session

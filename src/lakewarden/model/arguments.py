@@ -68,6 +68,13 @@ def several(value: Any) -> tuple[str, ...]:
         raise UnfitError("one text or a list of texts, none of them empty") from None
 
 
+def session(value: Any) -> Any:
+    """By its name, whoever made the class: what cannot be worked with is refused by codes of its own."""
+    if all(kind.__name__ != "SparkSession" for kind in type(value).__mro__):
+        raise UnfitError("a Spark session")
+    return value
+
+
 def number(least: float) -> Rule:
     def rule(value: Any) -> float:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
@@ -179,6 +186,7 @@ RULES: Mapping[str, Rule] = {
     "report.out": place,
     "override_brakes": brakes,
     "plan": plan,
+    "open.spark": or_none(session),
     "standing.plan": header,
     "plan_a": place,
     "plan_b": place,

@@ -65,7 +65,7 @@ def plan_job(
         enabled_only=asked.enabled_only,
     )
     with naming_state_disk(deployment), uncollected():
-        return spec.plan(deployment, request, asked.progress)
+        return spec.plan(deployment.planning_in(request.directory), request, asked.progress)
 
 
 def _check_floors(settings: Settings, spec: JobSpec, unsafe_short_grace: Sequence[str]) -> None:

@@ -68,6 +68,7 @@ class State(Section):
 
 class Spark(Section):
     master: str = "local[*]"
+    executor_wait_seconds: float = Field(default=60.0, gt=0)
     conf: Properties = Field(default_factory=dict)
 
     @property

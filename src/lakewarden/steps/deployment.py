@@ -47,7 +47,9 @@ class PolicyFor(Protocol):
 
 
 class WarmSpark(Protocol):
-    def __call__(self, packages: Sequence[str] = (), progress: Progress | None = None) -> Future[SparkSession]: ...
+    def __call__(
+        self, packages: Sequence[str] = (), progress: Progress | None = None, written: Sequence[str] = ()
+    ) -> Future[SparkSession]: ...
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class Deployment:
     def telling(self, progress: Progress) -> Deployment:
         """The same, for whoever wants to know that Spark is starting."""
         return replace(self, warm_spark=partial(self.warm_spark, progress=progress))
+
+    def planning_in(self, directory: str) -> Deployment:
+        """The same, whose tasks write their part of a plan into this directory: executors must see it."""
+        return replace(self, warm_spark=partial(self.warm_spark, written=(directory,)))
 
     @property
     def readers(self) -> Mapping[str, Reader]:

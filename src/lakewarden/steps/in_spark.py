@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.model.errors import LakewardenError, SparkFailedError
+from lakewarden.pipeline.spark.failure import cause_of
 from lakewarden.pipeline.spark.log_file import spark_failed
+from lakewarden.storage.stores import Stores
+
+if TYPE_CHECKING:
+    from lakewarden.pipeline.spark.session import SparkSession
 
 T = TypeVar("T")
-JAVA_TRACE = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more)$")
 
 
 def in_spark(work: Callable[[], T]) -> T:
@@ -23,8 +27,20 @@ def in_spark(work: Callable[[], T]) -> T:
         raise spark_failure(error) from error
 
 
+def seeing(session: Future[SparkSession], stores: Stores, places: Iterable[str]) -> Callable[[], SparkSession]:
+    """How to come by the session, once its executors were found to see these directories and to reach these buckets."""
+
+    def looked_at() -> SparkSession:
+        from lakewarden.pipeline.spark.preflight import Cluster
+        from lakewarden.pipeline.spark.probe import Asked
+
+        started = session.result()
+        Cluster(started).check(stores, Asked(read=tuple(sorted(places))))
+        return started
+
+    return looked_at
+
+
 def spark_failure(error: Exception) -> SparkFailedError:
     """What Spark named as the innermost cause."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip() and not JAVA_TRACE.match(line)]
-    cause = told[-1].removeprefix("Caused by: ") if told else error
-    return spark_failed(f"the sweep failed ({type(error).__name__}: {cause}); nothing was changed")
+    return spark_failed(f"the sweep failed ({cause_of(error)}); nothing was changed")

@@ -3,76 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from tests.support.cluster import HOST, standalone, this_environment
 from tests.support.deployments import Deployed
 from tests.support.lakes import plant_orphans, small_lake
 
 pytestmark = pytest.mark.usefixtures("java")
 
-HOST = "127.0.0.1"
 NAMES = ("data/{}.parquet", "metadata/{}-m0.avro")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    """`spark://…` of a master with two workers of one core each."""
-    home = Path(pyspark.__file__).parent
-    port = _free_port()
-    address = f"spark://{HOST}:{port}"
-    env = os.environ | {
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": HOST,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_NO_DAEMONIZE": "1",
-    }
-
-    def start(stack: ExitStack, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        log = stack.enter_context((tmp_path / f"{arguments[0].rsplit('.', 1)[-1]}-{name}.log").open("wb"))
-        process = subprocess.Popen(
-            [str(home / "bin" / "spark-class"), *arguments], env=env, stdout=log, stderr=subprocess.STDOUT
-        )
-        stack.callback(process.wait, 30)
-        stack.callback(process.kill)
-        return process
-
-    with ExitStack() as stack:
-        classes = "org.apache.spark.deploy"
-        web = str(_free_port())
-        start(stack, "m", f"{classes}.master.Master", "--host", HOST, "--port", str(port), "--webui-port", web)
-        for number in range(2):
-            work, web = str(tmp_path / f"work{number}"), str(_free_port())
-            options = ["--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", web, "--work-dir", work]
-            start(stack, str(number), f"{classes}.worker.Worker", *options, address)
-        _wait_for_workers(tmp_path)
-        yield address
-
-
-def _wait_for_workers(logs: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        said = [path.read_text(errors="replace") for path in logs.glob("Worker-*.log")]
-        if len(said) == 2 and all("Successfully registered with master" in text for text in said):
-            return
-        time.sleep(0.2)
-    raise AssertionError("the workers did not register")
+    """`spark://…` of a master with two workers of one core each, which run in this environment and on this disk."""
+    with standalone(tmp_path / "cluster", this_environment()) as cluster:
+        yield cluster.master
 
 
 def test_a_cluster_finds_the_same_orphans(master: str, tmp_path: Path) -> None:

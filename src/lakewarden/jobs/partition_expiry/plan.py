@@ -23,7 +23,7 @@ from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.deployment import Deployment, required
-from lakewarden.steps.in_spark import in_spark
+from lakewarden.steps.in_spark import in_spark, seeing
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet
 from lakewarden.steps.plan.document import (
     Request,
@@ -56,7 +56,8 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         fleet.homes,
     )
     times = {n: _expirer(deployment, fleet.states[n]).commit_times(fleet.states[n]) for n in aging}
-    partitions, notes = by_table(in_spark(lambda: _counted(session.result(), wanted, deployment, times)))
+    started = seeing(session, deployment.stores, (root.prefix for root in fleet.roots))
+    partitions, notes = by_table(in_spark(lambda: _counted(started(), wanted, deployment, times)))
 
     progress("decide", 0, 0)
     found: dict[int, PartitionExpiration] = {}

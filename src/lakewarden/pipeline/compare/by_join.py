@@ -22,7 +22,7 @@ from lakewarden.pipeline.compare.marks import certain_marks, manifests_once
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
 from lakewarden.pipeline.read.cache import KEY_ROWS, kept_table, read_whole
-from lakewarden.pipeline.read.frames import local, union
+from lakewarden.pipeline.read.frames import local, spread, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.storage.store import SYMLINK
 from lakewarden.storage.stores import Stores
@@ -48,7 +48,7 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
 def _names(spark: SparkSession, names: NamesKept, stores: Stores) -> DataFrame:
     """KEY_ROWS of the cache. Never by Spark's own reader, to which a file that was emptied meanwhile is a file of no rows:
     no entry, nothing needed."""
-    return local(spark, kept_table(names.files)).mapInArrow(read_whole(stores), ddl(KEY_ROWS))
+    return spread(spark, kept_table(names.files), len(names.files)).mapInArrow(read_whole(stores), ddl(KEY_ROWS))
 
 
 def released(marked: DataFrame, copies: pa.Table, lengths: pa.Table, *, in_doubt: bool) -> DataFrame:

@@ -29,7 +29,7 @@ from lakewarden.pipeline.compare.needs import Named, Spark, keep_names, name_man
 from lakewarden.pipeline.compare.plan_files import JudgeTask
 from lakewarden.pipeline.compare.verdicts import NOT_ORDINARY
 from lakewarden.pipeline.read.cache import CacheChangedError, CacheFiles
-from lakewarden.pipeline.read.frames import local, stored, union
+from lakewarden.pipeline.read.frames import SHARDS_A_TASK, shuffled_by_work, spread, stored, union
 from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.inventory import inventories_table, read_inventory, read_parquet
 from lakewarden.pipeline.read.listing import list_shards, shards_table
@@ -122,7 +122,9 @@ def _judged(asked: Comparison, candidates: Candidates, live: Live, rules: JudgeT
         (_addresses(candidates.judged), _listed_again(stores), False),
     ]
     return [
-        local(asked.spark(), rows).mapInArrow(look_up_and_judge(reader, live, rules, bare=bare), ddl(ANSWER)).toArrow()
+        spread(asked.spark(), rows, rows.num_rows // (SHARDS_A_TASK if bare else 1))
+        .mapInArrow(look_up_and_judge(reader, live, rules, bare=bare), ddl(ANSWER))
+        .toArrow()
         for rows, reader, bare in sources
         if rows.num_rows
     ]
@@ -212,6 +214,7 @@ def _by_join(
     `touches`: in which roots each table has files is asked for too. The join itself tells it of two tables a file only.
     """
     spark, stores = asked.spark(), asked.read.stores
+    shuffled_by_work(spark, named.entries)
     names = keep_names(asked.spark, named, asked.read, asked.cache.plus(kept))
     marked = by_join.marks(spark, named, names, stores)
     memories = [by_join.remembered(spark, (uri for page in memory.pending() for uri in page), c.MARK_PENDING)]
@@ -252,10 +255,12 @@ def listed_rows(spark: SparkSession, candidates: Candidates, asked: Comparison) 
     stores = asked.read.stores
     found = [stored(spark, candidates.listed, c.LISTED, stores)]
     if candidates.shards:
-        found.append(local(spark, shards_table(list(candidates.shards))).mapInArrow(list_shards(stores), ddl(c.LISTED)))
+        rows = spread(spark, shards_table(list(candidates.shards)), len(candidates.shards) // SHARDS_A_TASK)
+        found.append(rows.mapInArrow(list_shards(stores), ddl(c.LISTED)))
     if candidates.inventories:
-        rows = local(spark, inventories_table(candidates.inventories))
+        rows = spread(spark, inventories_table(candidates.inventories), len(candidates.inventories))
         found.append(rows.mapInArrow(read_inventory(stores, candidates.inventories), ddl(c.LISTED)))
     if candidates.judged:
-        found.append(local(spark, _addresses(candidates.judged)).mapInArrow(_listed_again(stores), ddl(c.LISTED)))
+        rows = spread(spark, _addresses(candidates.judged), len(candidates.judged))
+        found.append(rows.mapInArrow(_listed_again(stores), ddl(c.LISTED)))
     return union(found)

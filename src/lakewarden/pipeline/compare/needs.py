@@ -94,9 +94,10 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     if unread.num_rows <= FEW_LISTS:
         fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
     else:
-        from lakewarden.pipeline.read.frames import local
+        from lakewarden.pipeline.read.frames import LISTS_A_TASK, spread
 
-        fresh = local(spark(), unread).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS)).toArrow().cast(c.MANIFESTS)
+        lists_read = spread(spark(), unread, unread.num_rows // LISTS_A_TASK)
+        fresh = lists_read.mapInArrow(read_lists(read), c.ddl(c.MANIFESTS)).toArrow().cast(c.MANIFESTS)
     noted = pc.starts_with(fresh["path"], NOTE)
     notes = fresh.filter(noted)["path"].to_pylist()
     damaged = {int(json.loads(note.removeprefix(NOTE))["table"]): note_refusal(note) for note in reversed(notes)}

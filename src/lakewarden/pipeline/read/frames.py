@@ -12,33 +12,69 @@ from pyspark.sql import functions as F
 
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.active import BY_WORK, SHUFFLE, active_as_before, is_local
 from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.read.inventory import read_parquet
 from lakewarden.storage.stores import Stores
 
+# On a cluster: what is worth a task. A task costs some ten milliseconds, and its results a message.
+MOST_TASKS = 1000
+LISTS_A_TASK = 16
+SHARDS_A_TASK = 4
+MANIFESTS_A_TASK = 64
+BYTES_A_TASK = 8 << 20
+ROWS_A_PARTITION = 100_000
+
 
 def local(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A small table of the driver's as a DataFrame, one slice a core."""
-    if table.num_rows:
-        return spark.createDataFrame(table)
-    return spark.createDataFrame([], ddl(table.schema))
+    # Making a DataFrame makes its session the active one, and the active one may be somebody else's.
+    with active_as_before(spark):
+        return spark.createDataFrame(table) if table.num_rows else spark.createDataFrame([], ddl(table.schema))
+
+
+def spread(spark: SparkSession, table: pa.Table, tasks: int) -> DataFrame:
+    """A small table of the driver's, whose rows are work for so many tasks.
+
+    Within this machine its cores are known, and each has a slice. A cluster may have no executor yet: those that come are
+    as many as there is work for, not as many as there were when the session began.
+    """
+    rows = local(spark, table)
+    if is_local(spark.sparkContext.master):
+        return rows
+    return rows.repartition(_tasks(spark, table.num_rows, tasks))
 
 
 def dealt(spark: SparkSession, manifests: pa.Table) -> DataFrame:
-    """MANIFESTS of the driver's as a DataFrame, one slice a core, each with as many bytes to read as the others."""
+    """MANIFESTS of the driver's as a DataFrame, each slice with as many bytes to read as the others."""
+    if not is_local(spark.sparkContext.master):
+        size = pc.sum(manifests["length"]).as_py() or 0
+        return spread(spark, manifests, max(size // BYTES_A_TASK, manifests.num_rows // MANIFESTS_A_TASK))
     slices = spark.sparkContext.defaultParallelism
     heaviest = pc.sort_indices(manifests["length"], sort_keys=[("", "descending")]).to_numpy()
     order = np.concatenate([heaviest[start::slices] for start in range(slices)])
     return local(spark, manifests.take(pa.array(order)))
 
 
+def _tasks(spark: SparkSession, rows: int, wanted: int) -> int:
+    """Not fewer than there are cores by now, nor more than rows."""
+    return max(1, min(rows, MOST_TASKS, max(wanted, spark.sparkContext.defaultParallelism)))
+
+
+def shuffled_by_work(spark: SparkSession, rows: int) -> None:
+    """Let joins over so many rows be cut small enough, however few executors there are by now; unless the user said how."""
+    least = spark.conf.get(BY_WORK, None)
+    if least is not None and not is_local(spark.sparkContext.master):
+        spark.conf.set(SHUFFLE, str(max(int(least), min(MOST_TASKS, rows // ROWS_A_PARTITION))))
+
+
 def stored(spark: SparkSession, uris: Sequence[str], schema: pa.Schema, stores: Stores) -> DataFrame:
     """Rows of Parquet files of ours. Spark reads local ones itself; others go through the stores, which have the keys."""
     if not uris:
-        return spark.createDataFrame([], ddl(schema))
-    if all(uri.startswith("file://") for uri in uris) and str(spark.sparkContext.master).startswith("local"):
+        return local(spark, schema.empty_table())
+    if all(uri.startswith("file://") for uri in uris) and is_local(spark.sparkContext.master):
         return spark.read.schema(ddl(schema)).parquet(*(uri.replace("%", "%25") for uri in uris)).select(*schema.names)
-    files = local(spark, pa.table({"uri": pa.array(uris, pa.string())}))
+    files = spread(spark, pa.table({"uri": pa.array(uris, pa.string())}), len(uris))
     return files.mapInArrow(read_parquet(stores, schema), ddl(schema))
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.read.frames import dealt, local
+from lakewarden.pipeline.read.frames import dealt, spread
 from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask, once, read_lists
 from lakewarden.pipeline.read.partitions import DDL, KEYS, SUMMED, Times, count_partitions
 from lakewarden.pipeline.read.to_read import ToRead
@@ -27,6 +27,6 @@ def partitions_of(spark: SparkSession, wanted: ToRead, read: ReadTask, times: Ti
 def _manifests(spark: SparkSession, wanted: ToRead, read: ReadTask) -> DataFrame:
     """MANIFESTS, and notes of lists that are not whole. A few lists are read before a Spark stage has begun."""
     if wanted.lists.num_rows > FEW_LISTS:
-        return local(spark, wanted.lists).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS))
+        return spread(spark, wanted.lists, wanted.lists.num_rows).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS))
     found = pa.Table.from_batches(read_lists(read)(iter(wanted.lists.to_batches())), schema=c.MANIFESTS)
     return dealt(spark, once(pa.concat_tables([found, wanted.manifests])))

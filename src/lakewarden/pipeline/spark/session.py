@@ -6,19 +6,27 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
+from lakewarden.pipeline.active import BY_WORK, SHUFFLE, is_local
+from lakewarden.pipeline.spark.borrowed import derived, refuse_foreign
+from lakewarden.pipeline.spark.connect import refuse_connect, refuse_connected
+from lakewarden.pipeline.spark.failure import cause_of
 from lakewarden.pipeline.spark.java import flags_for, found_version, use_java
 from lakewarden.pipeline.spark.log_file import spark_failed, taking_words
+from lakewarden.pipeline.spark.masters import refuse_silent
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
-__all__ = ["DataFrame", "SparkSession", "spark_session"]
+__all__ = ["DataFrame", "SparkSession", "is_local", "session_beside", "spark_session"]
 
 # In the workers' environment: the modules that tasks name, such as the formats', which this room does not know.
 MODULES = "LW_WORKER_MODULES"
@@ -28,20 +36,35 @@ LOOPBACK = "127.0.0.1"
 # A socket's address has 108 characters at most, of which Spark takes 42 for its name.
 LONGEST_SOCKET_DIRECTORY = 64
 
+
+@dataclass
+class _Started:
+    """The context that this process started, if it did."""
+
+    context: SparkContext | None = None
+    lock: Lock = field(default_factory=Lock)
+
+
+_started = _Started()
+
 # Python's workers live on from task to task, and begin as copies of a daemon that has imported what they need.
 FORKED = {"spark.python.worker.reuse": "true", "spark.python.daemon.module": "lakewarden.pipeline.spark.daemon"}
-DEFAULTS = {
-    **FORKED,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+# What a session can be told while it runs.
+SQL = {
     "spark.sql.session.timeZone": "UTC",
     # Rows are few and evenly hashed: re-planning between stages costs more than it saves, and
     # joining small partitions would leave one task to read every manifest.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
-    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.sql.parquet.filterPushdown": "true",
+}
+DEFAULTS = {
+    **SQL,
+    "spark.python.worker.reuse": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 
 # Rows are worked on in Arrow, not in the JVM, which mostly starts up: the quick compiler halves that. Its own messages
@@ -52,34 +75,68 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=
 def spark_session(
     master: str, conf: Mapping[str, str], app: str, modules: Iterable[str] = (), logs: Path | None = None
 ) -> SparkSession:
-    """The session of this process, its workers forked with these modules imported.
+    """The session that this process started, its workers forked with these modules imported.
 
     What Spark and its JVM say goes to a new file under `logs`; without it, to our stderr.
-    Raises JavaMissingError or SparkFailedError.
+    Raises JavaMissingError, SparkFailedError, SparkConnectError, or ForeignSessionError where somebody else's runs here.
     """
+    master = conf.get("spark.master", master)
+    refuse_connect(master, conf)
     use_java()
-    # Workers must run in this very environment, where the stores and the decoder are installed.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    local = master.startswith("local")
+    # One at a time: what another thread of ours is about to start is nobody else's.
+    with _started.lock:
+        refuse_foreign(_started.context, master)
+        session = _start(master, conf, app, logs)
+        _started.context = session.sparkContext
+    session.sparkContext.pythonExec = _python_of_workers(conf, session.sparkContext.master)
+    if ahead := ",".join(sorted(modules)):
+        # Once: workers with another environment are other workers.
+        session.sparkContext.environment.setdefault(MODULES, ahead)
+    _settle_partitions(session, conf)
+    return session
+
+
+def _start(master: str, conf: Mapping[str, str], app: str, logs: Path | None) -> SparkSession:
+    refuse_silent(master)
+    local = is_local(master)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     settings = SparkConf(loadDefaults=False).setMaster(master).setAppName(app)
     settings.setAll([*{**DEFAULTS, **(_local() if local else {}), **conf}.items()])
     try:
         _start_jvm(settings, logs)
-        session = SparkSession.builder.config(conf=settings).getOrCreate()
+        return SparkSession.builder.config(conf=settings).getOrCreate()
     except Exception as error:
-        raise spark_failed(f"Spark did not start on {master} ({type(error).__name__}: {error})") from error
-    if local:
-        # A session that somebody else started may name another Python.
-        session.sparkContext.pythonExec = sys.executable
-    if ahead := ",".join(sorted(modules)):
-        # Once: workers with another environment are other workers.
-        session.sparkContext.environment.setdefault(MODULES, ahead)
-    if "spark.sql.shuffle.partitions" not in conf:
-        # Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
-        session.conf.set("spark.sql.shuffle.partitions", str(max(2, 2 * session.sparkContext.defaultParallelism)))
-    return session
+        raise spark_failed(f"Spark did not start on {master} ({cause_of(error)}); nothing was done") from error
+
+
+def session_beside(session: Any, conf: Mapping[str, str]) -> SparkSession:
+    """A session of ours that shares the context of the one that was handed in, and leaves that as it is.
+
+    Of `conf` it has what can be set while Spark runs. Raises SparkConnectError or SparkFailedError.
+    """
+    refuse_connected(session)
+    # A session's own name for what `spark.hadoop.` sets for a whole context.
+    ours = derived(session, {**SQL, "parquet.page.verify-checksum.enabled": "true"}, conf)
+    _settle_partitions(ours, conf)
+    return ours
+
+
+def _python_of_workers(conf: Mapping[str, str], master: str | None) -> str:
+    """Within this machine this very environment, where the stores and the decoder are installed, unless it is said otherwise."""
+    said = conf.get("spark.pyspark.python")
+    return said or (sys.executable if is_local(master) else os.environ.get("PYSPARK_PYTHON", sys.executable))
+
+
+def _settle_partitions(session: SparkSession, conf: Mapping[str, str]) -> None:
+    """Two for each core: enough to balance, few enough to be cheap. Spark's own 200 would cost a small fleet a minute.
+
+    On a cluster, where cores come and go, joins ask for more by their size.
+    """
+    if SHUFFLE not in conf:
+        least = str(max(2, 2 * session.sparkContext.defaultParallelism))
+        session.conf.set(SHUFFLE, least)
+        session.conf.set(BY_WORK, least)
 
 
 def _start_jvm(settings: SparkConf, logs: Path | None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakewarden.model.plan import FILES_DIR, PartFile
 from lakewarden.model.roots import Root, home_of
 from lakewarden.pipeline.compare.answer import Answer
 from lakewarden.pipeline.compare.candidates import Candidates
@@ -18,13 +20,15 @@ from lakewarden.pipeline.read.places import Places
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.in_spark import in_spark
+from lakewarden.steps.in_spark import in_spark, seeing
 from lakewarden.steps.observe.fleet import Fleet
 from lakewarden.steps.observe.links import reached_by_links
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.compare.compare import Memory
     from lakewarden.pipeline.spark.session import SparkSession
+
+STRAY = re.compile(r"part-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def compare(
     from lakewarden.pipeline.compare.compare import compare as compare_files
 
     asked = Comparison(
-        spark=ground.session.result,
+        spark=seeing(ground.session, deployment.stores, (root.prefix for root in ground.fleet.roots)),
         read=read_task(deployment),
         cache=cache_files(deployment),
         places=Places.of(ground.fleet.roots),
@@ -107,3 +111,14 @@ def empty_parts(deployment: Deployment, parts: Iterable[str]) -> None:
     """Leave no row that does not count: whoever reads files/*.parquet sees each file's last verdict only."""
     for part in parts:
         deployment.stores.put(part, empty_part())
+
+
+def empty_strays(deployment: Deployment, directory: str, parts: Iterable[PartFile]) -> None:
+    """The same for files of tasks that were tried again, or overtaken by their own copies: the header names none of them."""
+    named = {part.name for part in parts}
+    if not named:
+        return
+    place, emptied = f"{directory}{FILES_DIR}/", len(empty_part())
+    found = (file for file in deployment.stores.places(place).files if STRAY.fullmatch(file.key))
+    strays = (file for file in found if f"{FILES_DIR}/{file.key}" not in named and file.size != emptied)
+    empty_parts(deployment, [place + file.key for file in strays])

@@ -17,6 +17,7 @@ from lakewarden.model.roots import Root, home_of
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import TableState
 from lakewarden.model.uri import FileUri
+from lakewarden.steps.compare.compare import empty_strays
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
@@ -201,6 +202,8 @@ def draw_up(
     reached: Mapping[str, Reached] | None = None,
 ) -> PlanResult:
     """The plan, sealed: its header is written where its files are, and remembered, and so is what it saw of the tables."""
+    parts = tuple(parts)
+    empty_strays(deployment, request.directory, parts)
     document = Plan(
         job=job,
         created_at=now,
@@ -209,7 +212,7 @@ def draw_up(
         actor=request.actor,
         tables=tuple(tables),
         roots=tuple(roots),
-        parts=tuple(parts),
+        parts=parts,
         pointers=fleet.pointers,
         brakes=brakes or {},
         notes=tuple(unknowns(fleet)),
