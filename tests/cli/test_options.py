@@ -62,6 +62,19 @@ def test_without_any_option_the_defaults_hold(lakewarden: Any, opened: list[Shar
     assert opened == [Shared()]
 
 
+@pytest.mark.parametrize("words", ["--quiet", "--config x", "audit", "--output text audit --output json"])
+def test_options_without_a_command_are_a_mistake(lakewarden: Any, words: str) -> None:
+    answer = lakewarden(*words.split())
+    assert answer.code == 64
+    assert "Missing command" in (answer.json["error"]["message"] if "json" in words else answer.err)
+
+
+def test_an_error_has_the_form_that_was_asked_for_last(lakewarden: Any) -> None:
+    assert lakewarden("runs", "nope", "--output", "text", "--output", "json").json["error"]["code"] == "LW-CORE-010"
+    assert "LW-CORE-010" in lakewarden("--output", "json", "runs", "nope", "--output", "text").err
+    assert "LW-CORE-010" in lakewarden("--output=json", "runs", "nope", "--output=text").err
+
+
 def test_quiet_and_verbose_contradict_each_other(lakewarden: Any, opened: list[Shared]) -> None:
     answer = lakewarden("--quiet", "runs", "--verbose")
     assert (answer.code, opened) == (64, [])

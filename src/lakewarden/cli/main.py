@@ -58,13 +58,19 @@ app.add_typer(lake_commands.audit, name="audit")
 app.add_typer(config_commands.config, name="config")
 
 
-@app.callback(invoke_without_command=True)
-def _version(
-    shared: Shared, version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _before_the_command(
+    shared: Shared,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,4 +113,6 @@ def _end_line() -> None:
 
 def _wants_json(option: str, argv: Sequence[str]) -> bool:
     """Whether the user asked for JSON; read from the words themselves, since parsing them may be what failed."""
-    return f"{option}=json" in argv or (option, "json") in pairwise(argv)
+    apart = [value for name, value in pairwise([*argv, ""]) if name == option]
+    joined = [word.partition("=")[2] for word in argv if word.startswith(f"{option}=")]
+    return (apart or joined or [""])[-1] == "json"

@@ -18,7 +18,7 @@ class Commands(typer.Typer):
 
     def __init__(self, **given: Any) -> None:
         names = {"help_option_names": ["-h", "--help"]}
-        super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=names, **given)
+        super().__init__(rich_markup_mode=None, context_settings=names, **given)
 
     def command(self, *given: Any, **named: Any) -> Callable[[Command], Command]:
         return _spreading(super().command(*given, **named))
