@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,6 +136,10 @@ def test_what_became_of_a_plan_and_no_apply_where_apply_says_no(
 def test_a_stopped_run_is_gone_on_with(lakewarden: Any, warden: Any) -> None:
     warden.stands = Standing(PlanState.OPEN, "r", HOUR, "stopped")
     assert "was stopped. To go on with it: lakewarden apply p --yes" in lakewarden("show", "p").out
+    warden.stands = replace(warden.stands, why="the plan expired 2026-11-15 06:00 UTC")
+    out = lakewarden("show", "p").out
+    assert "was stopped, and the plan expired 2026-11-15 06:00 UTC." in out
+    assert "To settle what was under way and close the run: lakewarden apply p --yes" in out
 
 
 def test_braked_tables_are_not_nothing_to_delete(lakewarden: Any, warden: Any) -> None:

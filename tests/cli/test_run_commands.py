@@ -98,6 +98,7 @@ def test_run_json_is_the_interfaces(lakewarden: Any, warden: Any, partial: RunRe
         "restorable_until": None,
         "looked_at": [],
         "refused": [],
+        "to_trash": False,
     }
 
 

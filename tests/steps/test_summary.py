@@ -43,6 +43,8 @@ def run(job: str, status: str = "done", **what: object) -> RunResult:
         (run("partition-expiry", changed={"partitions": 3}, refused=HELD), "partitions=3  refused=2",
          "3 partitions dropped, 2 refused"),
         (run("orphan-cleanup", "refused"), "nothing was changed", "nothing was changed"),
+        (run("orphan-cleanup", "planned", planned={"files": 2}, to_trash=True), "2 files to move to the trash",
+         "2 files to move to the trash"),
         (run("partition-expiry", "planned", planned={"partitions": 3}), "3 partitions to drop", "3 partitions to drop"),
     ],
 )  # fmt: skip

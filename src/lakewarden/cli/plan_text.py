@@ -61,6 +61,9 @@ def what_next(plan: Plan, standing: Standing, command: str) -> list[str]:
                     f"A plan is used once. What the run did: lakewarden runs {standing.run_id}"]  # fmt: skip
         case PlanState.OPEN if standing.status == "running":
             return [f"Run {standing.run_id} is at work on this plan since {when}: lakewarden runs {standing.run_id}"]
+        case PlanState.OPEN if standing.why:
+            return [f"Run {standing.run_id} began with this plan {when} and was stopped, and {standing.why}.",
+                    f"Nothing more of it is done. To settle what was under way and close the run: {command}"]  # fmt: skip
         case PlanState.OPEN:
             return [f"Run {standing.run_id} began with this plan {when} and was stopped. To go on with it: {command}"]
         case PlanState.EXPIRED:

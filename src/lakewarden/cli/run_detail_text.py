@@ -12,7 +12,7 @@ from lakewarden.model.run import RunResult, RunStatus
 
 _OPEN = {
     "running": "It is at work.",
-    "stopped": "It was stopped, and its plan is not used up: the same apply goes on with it.",
+    "stopped": "It was stopped, and its plan is not used up: the same apply goes on with it, until the plan expires.",
 }
 
 

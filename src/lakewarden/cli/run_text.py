@@ -61,7 +61,7 @@ def closing_line(result: RunResult) -> str:
     """`done  deleted=1,106  freed=31.8 GiB  kept=3  run=…`: every count that is not zero, always in this order."""
     spec = job_named(result.job)
     if result.status == RunStatus.PLANNED:
-        return f"planned  {told(planned_by(spec, result.planned)) or 'nothing to do'}  run={result.run_id}"
+        return f"planned  {told(planned_by(spec, result.planned, trash=result.to_trash)) or 'nothing to do'}  run={result.run_id}"
     changed = [pair for count in changed_by(spec, result) for pair in _pairs(count)]
     others = {
         "hidden": result.hidden.files,
@@ -93,7 +93,7 @@ def what_next(result: RunResult, config: str | None = None) -> list[str]:
 
 def _looked_at(spec: JobSpec, result: RunResult, with_config: str) -> list[str]:
     """What the run would have done to tables that it only looked at."""
-    would = told(planned_by(spec, result.planned))
+    would = told(planned_by(spec, result.planned, trash=result.to_trash))
     if not would:
         return []
     tables = "1 table" if len(result.looked_at) == 1 else f"{number(len(result.looked_at))} tables"

@@ -77,6 +77,8 @@ class RunResult:
     plan_path: str | None = None
     looked_at: tuple[str, ...] = ()
     refused: tuple[RefusedTable, ...] = ()
+    # Whether what is `planned` would go to the trash, and not be deleted.
+    to_trash: bool = False
 
     @property
     def exit_code(self) -> Exit:
@@ -99,6 +101,7 @@ class RunResult:
             "restorable_until": self.restorable_until.isoformat() if self.restorable_until else None,
             "looked_at": list(self.looked_at),
             "refused": [asdict(table) for table in self.refused],
+            "to_trash": self.to_trash,
         }
 
     @staticmethod
@@ -121,6 +124,7 @@ class RunResult:
             looked_at=tuple(document.get("looked_at", ())),
             refused=tuple(RefusedTable(**table) for table in document.get("refused", ())),
             restorable_until=datetime.fromisoformat(until) if until else None,
+            to_trash=document.get("to_trash", False),
         )
 
 

@@ -21,6 +21,7 @@ from lakewarden.steps.observe.state_disk import check_state_disk, naming_state_d
 from lakewarden.steps.plan.document import Request
 from lakewarden.steps.plan.files import plan_directory
 from lakewarden.steps.plan.uncollected import uncollected
+from lakewarden.steps.summary import moves_to_trash
 
 Stopped = Callable[[RunResult], None]
 
@@ -102,11 +103,13 @@ def run_job(
     only_planned, refused = looked_at(planned.plan), refused_tables(planned.plan)
     names = tuple(table.identifier for table in only_planned)
     would = replace(planned.plan, tables=only_planned).totals()["changes"]
-    waits = would if any(would.values()) else {}
+    waits, trash = (would, moves_to_trash(planned.plan)) if any(would.values()) else ({}, False)
     if any(planned.plan.leaving(names).totals()["changes"].values()):
         terms = Terms(left_out=names, unattended=True, night=asked.night)
         result = apply_plan(deployment, spec, planned, asked, terms, stopped)
-        result = replace(result, planned=waits, looked_at=names, refused=refused, plan_path=planned.path)
+        result = replace(
+            result, planned=waits, to_trash=trash, looked_at=names, refused=refused, plan_path=planned.path
+        )
         return JobRun(planned, result)
     plan = planned.plan
     nothing = bool(refused) and len(refused) == len(plan.tables)
@@ -118,6 +121,7 @@ def run_job(
         status=status,
         kept={n: t["files"] for n, t in plan.totals()["verdicts"].items() if n != plan.changing},
         planned=waits,
+        to_trash=trash,
         looked_at=names,
         refused=refused,
         plan_path=planned.path,

@@ -33,7 +33,8 @@ def standing_of(
         run = ledger.runs.get(saved.used_by)
         if run is None or run.finished_at is None:
             status = as_shown(run).status if run else "stopped"
-            return Standing(PlanState.OPEN, saved.used_by, saved.used_at, status)
+            late = f"the plan expired {plan.expires_at:%Y-%m-%d %H:%M} UTC" if now >= plan.expires_at else ""
+            return Standing(PlanState.OPEN, saved.used_by, saved.used_at, status, why=late)
         summary = run_summary(spec, RunResult.of(run.result)) if run.result else None
         return Standing(PlanState.USED, run.run_id, run.finished_at, run.status, summary)
     if now >= plan.expires_at:

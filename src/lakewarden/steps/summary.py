@@ -55,7 +55,7 @@ def moves_to_trash(plan: Plan, lifted: Collection[str] = ()) -> bool:
 def run_summary(spec: JobSpec, result: RunResult) -> str:
     """One line on a run: what it changed, what it found gone, what failed. Never empty."""
     if result.status == RunStatus.PLANNED:
-        return told(planned_by(spec, result.planned)) or "nothing to do"
+        return told(planned_by(spec, result.planned, trash=result.to_trash)) or "nothing to do"
     parts = [told(changed_by(spec, result))]
     if result.absent:
         parts.append(f"{humanize.intcomma(result.absent)} already gone")
