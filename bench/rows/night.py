@@ -10,8 +10,12 @@ from lakewarden.jobs.registry import JOBS
 
 MOST_OF_SINGLE = 0.5
 # The jobs plan and leave the lake as it is, so that both sides find the same one however often they are repeated.
+# There is something to expire, as there is every night.
+MORE = {"snapshot_expiry": "retain_hours = 0\nretain_min = 1\n"}
 SECTIONS = "enabled = true\n\n" + "\n".join(
-    f"[{spec.section}]\nenabled = true\n" for spec in JOBS.values() if spec.section != "orphan_cleanup"
+    f"[{spec.section}]\nenabled = true\n{MORE.get(spec.section, '')}"
+    for spec in JOBS.values()
+    if spec.section != "orphan_cleanup"
 )
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
+from lakewarden.model.errors import Exit
+from lakewarden.model.night import NightResult
 from lakewarden.model.run import RunStatus
+from lakewarden.pipeline.spark import session
 from tests.jobs.snapshot_expiry.expiry_site import DELETION, EXPIRY, Site, rows_at
 from tests.jobs.tier_handoff.aged import HANDOFF, ids_of, made
 from tests.support.rest import Serve
@@ -123,3 +126,72 @@ def test_a_night(night: Night) -> None:
         number = min(lost[name])
         site.warden.restore_cold(f"{name}.{NAME}@{number}", f"{name}.sales.back")
         assert rows_at(night.table(name, "sales.back")) == before[name][number]
+
+
+class Crash(BaseException):
+    """The process dies here, as far as the code can tell."""
+
+
+def test_one_command_that_dies_and_is_repeated(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run all` for three kinds of catalog, with refused tables, one of which cannot be copied, and a night that dies."""
+    site, client = night.site, night.client
+    enabled = {"enabled": True, "dry_run": False}
+    for section in ("snapshot_expiry", "tier_handoff", "physical_deletion", "orphan_cleanup"):
+        site.sections[section] |= enabled
+    site.sections["physical_deletion"] |= {"require_cold_copy": False, "batch_size": 2}
+    failing = "rest.sales.far"
+    site.policies[failing] = {"tier_handoff": {"destination": "s3://no-such-bucket-here/lake"}}
+    for name in CATALOGS:
+        site.catalog(name).create_namespace("sales")
+        made(site.catalog(name), NAME, appends=3)
+    made(site.catalog("rest"), "sales.far", appends=3)
+    made(site.catalog("post"), "sales.closed", appends=3, properties={"gc.enabled": "false"})
+    rows = {name: rows_at(night.table(name)) for name in CATALOGS}
+    orphan = night.table("lite").location().split("/", 3)[3] + "/data/nobody-needs-it.parquet"
+    client.put_object(Bucket=night.hot, Key=orphan, Body=b"0" * 64)
+    applications: set[str] = set()
+    real: Any = session.spark_session
+
+    def noted(*given: Any, **named: Any) -> Any:
+        found = real(*given, **named)
+        applications.add(found.sparkContext.applicationId)
+        return found
+
+    monkeypatch.setattr(session, "spark_session", noted)
+
+    first = site.warden.night("all")
+
+    assert [job.job for job in first.jobs] == [EXPIRY, HANDOFF, "physical-deletion", "orphan-cleanup"]
+    assert [str(job.status) for job in first.jobs] == ["done"] * 4
+    assert first.jobs[0].changed["snapshots"] == 2 * 4
+    assert {table.table for table in first.jobs[0].refused} == {"post.sales.closed"}
+    assert {table.table for table in first.jobs[1].refused} == {"post.sales.closed", failing}
+    assert (first.exit_code(), first.exit_code(strict=True)) == (Exit.DONE, Exit.REFUSED)
+    before = night.keys()
+    assert orphan in before, "it is too new"
+
+    site.later(200)
+    released = {uri.split("/", 3)[3] for page in site.warden._deployment.ledger.pending.iter_uris() for uri in page}
+    far = {key for key in released if "/far" in key}
+    assert far
+    assert far != released
+
+    def dying(stage: str, done: int, _: int) -> None:
+        if stage == "physical-deletion: delete" and done >= 2:
+            raise Crash
+
+    told: list[NightResult] = []
+    with pytest.raises(Crash):
+        site.warden.night("all", progress=dying, told=told.append)
+    assert [str(job.status) for job in told[-1].jobs] == ["done", "done", "stopped", "skipped"]
+    site.close()
+    again = site.warden.night("all")
+
+    assert [str(job.status) for job in again.jobs] == ["done"] * 4
+    deletion = again.jobs[2]
+    assert [result.run_id for result in deletion.resumed] == [told[-1].jobs[2].results[0].run_id]
+    assert before - night.keys() == (released - far) | {orphan}
+    assert {name: rows_at(night.table(name)) for name in CATALOGS} == rows
+    assert len(applications) == 1
+    assert site.warden.audit_verify()["ok"]
+    assert not site.warden.doctor()["open_intents"]

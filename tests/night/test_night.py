@@ -97,13 +97,13 @@ def night_of(
         clock=SystemClock(),
         new_id=lambda: "night-1",
         policy_for=lake.policy_for,
-        warm_spark=lake.packages.append,
+        warm_spark=lambda packages=(): lake.packages.append(packages),
         ledger=SimpleNamespace(switches=SimpleNamespace(frozen=lambda: lake.frozen)),
     )
     deployment.telling = lambda _: deployment
     deployment.format_of = lambda _: SimpleNamespace(relocator="there is one")
     asked = Asked(ACTOR, progress or (lambda *_: None))
-    settings: Any = None
+    settings: Any = SimpleNamespace(job=lambda _: SimpleNamespace(dry_run=False))
     return module.Night(deployment, settings, names or ("all",), asked, told)
 
 
@@ -241,10 +241,10 @@ def test_progress_names_the_job(lake: Lake) -> None:
 
 def test_jars_are_asked_for_before_the_first_job_and_only_where_they_are_needed(lake: Lake) -> None:
     night_of(lake, "orphans", "snapshot-expiry").run()
-    assert lake.packages == []
+    assert lake.packages == [()], "Spark starts at once"
     night_of(lake).run()
-    assert len(lake.packages) == 1
-    assert any("iceberg-spark-runtime" in name for name in lake.packages[0])
+    assert len(lake.packages) == 2
+    assert any("iceberg-spark-runtime" in name for name in lake.packages[1])
 
 
 def test_a_planned_night_applies_nothing(lake: Lake) -> None:

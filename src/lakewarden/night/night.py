@@ -46,6 +46,9 @@ class Night:
         self._settings = settings
         self._told = told or (lambda so_far: None)
         self._asked = replace(asked, enabled_only=named is None, night=deployment.new_id())
+        if not any(map(self._may_need_jars, named or JOBS.values())):
+            # The JVM starts while the tables are read.
+            self._deployment.warm_spark()
         self._states = {state.identifier: state for state in selected_states(deployment, self._asked)}
         self._specs = named if named is not None else enabled_jobs(deployment, self._states.values())
         self._outcomes: list[JobOutcome] = []
@@ -81,6 +84,10 @@ class Night:
         if found:
             # Where they cannot be fetched, the other jobs start Spark without them, and only the job that needs them fails.
             self._deployment.warm_spark(tuple(found))
+
+    def _may_need_jars(self, spec: JobSpec) -> bool:
+        """Whether a job may change a table with the help of jars. `dry_run` of its section cannot be undone by a table's."""
+        return bool(spec.packages(("",))) and not self._settings.job(spec.name).dry_run
 
     def _may_change(self, spec: JobSpec, state: TableState) -> bool:
         enabled = not self._asked.enabled_only or says(self._deployment, spec, state, "enabled")
