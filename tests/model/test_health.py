@@ -36,6 +36,7 @@ def test_a_refusal_stands_above_everything_else() -> None:
         (replace(GOOD, planned=False, live=None, orphans=None), "never planned"),
         (replace(GOOD, in_doubt=True), "in doubt"),
         (replace(GOOD, broken_refs=1), "broken ref"),
+        (replace(GOOD, no_expiry=Refusal("LW-TABLE-003", "its catalog cannot commit", "use another")), "LW-TABLE-003"),
         (replace(GOOD, orphans=Tally(1, 53)), "orphans"),
         (replace(GOOD, snapshots=MANY_SNAPSHOTS), "many snapshots"),
         (replace(GOOD, data=Tally(200, 9), small=Tally(MANY_SMALL_FILES, 9)), "small files"),

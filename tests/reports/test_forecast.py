@@ -90,6 +90,7 @@ def one(found: Forecast, name: str) -> TableForecast:
 def test_iceberg_releases_are_those_of_real_plans(iceberg: Site) -> None:
     before = files_below(iceberg.base / "warehouse")
     found = iceberg.warden.forecast(select="*")
+    assert iceberg.warden._deployment.ledger.plans.list() == []
     for days in (1, 7, 14):
         assert told(found, days) == planned(iceberg, days), days
     assert files_below(iceberg.base / "warehouse") == before
@@ -159,3 +160,14 @@ def test_a_damaged_table_is_refused_and_the_others_are_told(tmp_path: Path) -> N
         assert bad.code.startswith("LW-TABLE")
         assert one(found, "lake.db.good").releases[0].tally.files > 0
         assert found.as_json()["totals"]["refused"] == 1
+
+
+def test_the_report_page_has_the_curve_and_the_same_figures(iceberg: Site, tmp_path: Path) -> None:
+    written = iceberg.warden.report(str(tmp_path / "report.html"), select="lake.db.*")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert written.tables == 3
+    assert '<polyline class="line"' in text
+    found = iceberg.warden.forecast(select="lake.db.*")
+    for release in found.releases:
+        assert f'<td class="n">{release.tally.files:,}</td>' in text
+    assert "could not be made" not in text

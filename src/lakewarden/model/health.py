@@ -32,7 +32,8 @@ class TableFacts:
     """What is known of one table. None where nobody has looked.
 
     `live` and `orphans` are what the newest plan of orphan cleanup counted, and `orphans` only while nobody has applied
-    it; `small` are the data files below SMALL_FILE_BYTES, of `data` in all; `broken_refs` lead to no snapshot.
+    it; `small` are the data files below SMALL_FILE_BYTES, of `data` in all; `broken_refs` lead to no snapshot;
+    `no_expiry` is why snapshot expiry leaves the table alone, where other jobs do not.
     """
 
     identifier: str
@@ -45,6 +46,7 @@ class TableFacts:
     data: Tally | None = None
     small: Tally | None = None
     broken_refs: int = 0
+    no_expiry: Refusal | None = None
 
     @property
     def orphan_share(self) -> float | None:
@@ -80,6 +82,8 @@ def health_of(facts: TableFacts) -> Health:
 def _reasons(facts: TableFacts) -> Iterator[Reason]:
     if facts.in_doubt:
         yield Reason("in doubt", "less can be seen of it than before", "Run lakewarden doctor: its doubts say what.")
+    if (why := facts.no_expiry) is not None:
+        yield Reason(why.code, f"snapshot expiry leaves it alone: {why.message}", why.hint)
     if facts.broken_refs:
         yield Reason(
             "broken ref",

@@ -114,8 +114,8 @@ def _rows(found: Overview, predicted: Forecast | None, wanted: Callable[[str], b
         if one is not None and one.refusal is None:
             facts = replace(facts, data=one.data, small=one.small)
         elif one is not None and facts.refusal is None:
-            # What the forecast met on its way, such as a damaged manifest, stops every job.
-            facts = replace(facts, refusal=one.refusal)
+            # Of other jobs the forecast does not know: orphans of a table whose snapshots cannot expire may well be taken.
+            facts = replace(facts, no_expiry=one.refusal)
         waiting = found.waiting.get(name)
         yield Row(facts, health_of(facts), state.format, waiting.tally if waiting else Tally(), one)
 
