@@ -92,6 +92,11 @@ PLAN_ROWS = pa.schema(
 )
 
 
+def level_mark(level: int) -> int:
+    """The mark of what is needed in a case."""
+    return 1 << (MARK_LEVELS + level)
+
+
 def ddl(schema: pa.Schema) -> str:
     """The same shape in Spark's words."""
     return ", ".join(f"{field.name} {_spark_type(field.type)}" for field in schema)

@@ -6,8 +6,8 @@ the reachable files. Nothing is changed, released or planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,7 +34,21 @@ from lakewarden.steps.plan.document import Request, chosen_of, policies_of, unde
 
 NO_LIMIT = 2**31 - 1  # a run may be limited to so many snapshots; a forecast is about as many runs as it takes
 
-Expirations = Mapping[int, Expiration]
+
+@dataclass(frozen=True)
+class _Surveyed:
+    """What the formats said of one table: the counts of each retention, and who needs files at which of them.
+
+    Lines of thousands of snapshots, six times over, are not kept. `going` says at which retentions anything goes.
+    """
+
+    refusal: Refusal | None
+    releases: tuple[Release, ...] = ()
+    going: tuple[bool, ...] = ()
+    holders: tuple[tuple[int, Holder], ...] = ()
+
+
+Surveyed = Mapping[int, _Surveyed]
 
 
 def forecast(
@@ -56,16 +70,18 @@ def forecast(
     chosen = chosen_of(fleet, request, policies)
 
     progress("decide", 0, 0)
-    found = [dict(surveys(deployment, fleet, _kept_for(policies, days), chosen, now)) for days in retentions]
-    refused = {n: why for each in found for n, one in each.items() if (why := one.refusal) is not None}
-    found = [{n: one for n, one in each.items() if n not in refused} for each in found]
-    asked = {fleet.states[n].identifier for n in found[0]} if found else set()
+    by_retention = [surveys(deployment, fleet, _kept_for(policies, days), chosen, now) for days in retentions]
+    found = {
+        several[0][0]: _surveyed(fleet.states[several[0][0]], retentions, [one for _, one in several])
+        for several in zip(*by_retention, strict=True)
+    }
+    asked = {fleet.states[number].identifier for number, one in found.items() if one.refusal is None}
     roots = [root for root in fleet.roots if root.refusal is None and asked.intersection(root.tables)]
 
     progress("compare", 0, 0)
     ground = Ground(fleet, roots, deployment.state, session)
-    findings, counts = _count(deployment, ground, found, asked, now) if roots else (Findings(), [])
-    tables = _tables(fleet, chosen, found, refused, findings, _Counted(counts, len(retentions)), retentions, now)
+    findings, counts = _count(deployment, ground, found, asked, retentions, now) if roots else (Findings(), [])
+    tables = _tables(fleet, chosen, found, findings, _Counted(counts, len(retentions)), now)
     return Forecast(now, tuple(retentions), tuple(tables))
 
 
@@ -75,46 +91,58 @@ def _kept_for(policies: Mapping[str, ExpiryPolicy], days: int) -> dict[str, Expi
     return {name: replace(policy, retain=keep, max_expire=NO_LIMIT) for name, policy in policies.items()}
 
 
+def _surveyed(state: TableState, retentions: Sequence[int], several: Sequence[Expiration]) -> _Surveyed:
+    """What the format said of a table at each retention."""
+    if (why := next((one.refusal for one in several if one.refusal), None)) is not None:
+        return _Surveyed(why)
+    cases = {c.level_mark(level): one.holders if one else state.held for level, one in enumerate(several)}
+    return _Surveyed(
+        None,
+        tuple(
+            Release(days, len(one.expired), len(one.refs_expired), one.changelogs)
+            for days, one in zip(retentions, several, strict=True)
+        ),
+        tuple(map(bool, several)),
+        tuple(in_all_cases({c.MARK_RELEASED: state.held, **cases})),
+    )
+
+
 def _count(
-    deployment: Deployment, ground: Ground, found: Sequence[Expirations], asked: set[str], now: datetime
+    deployment: Deployment,
+    ground: Ground,
+    found: Surveyed,
+    asked: Collection[str],
+    retentions: Sequence[int],
+    now: datetime,
 ) -> tuple[Findings, list[dict[str, Any]]]:
     """LEVEL_COUNTS of each retention, and last of everything that the tables name now."""
-    from lakewarden.pipeline.compare.by_level import level_mark
-
-    fleet = ground.fleet
-    marks = [level_mark(number) for number in range(len(found))]
+    states = ground.fleet.states
+    marks = [c.level_mark(level) for level in range(len(retentions))]
     touching = {name for root in ground.roots for name in root.tables}
     numbered = [
         (number, state, holder, mark)
-        for number, state in enumerate(fleet.states)
+        for number, state in enumerate(states)
         if state.identifier in touching
-        for mark, holder in in_all_cases(_cases(number, state, found, marks, state.identifier in asked))
+        for mark, holder in (found[number].holders if state.identifier in asked else _always(state, marks))
     ]
     cases = [
-        Case(mark, {fleet.states[n].identifier for n, one in each.items() if one})
-        for mark, each in zip(marks, found, strict=True)
+        Case(mark, {states[number].identifier for number, one in found.items() if one.going and one.going[level]})
+        for level, mark in enumerate(marks)
     ]
     return count_cases(
         deployment,
         ground,
-        Holders.marked(numbered, fleet.homes),
-        listing_of(deployment, fleet, ground.roots, inventories=False),
+        Holders.marked(numbered, ground.fleet.homes),
+        listing_of(deployment, ground.fleet, ground.roots, inventories=False),
         [*cases, Case(0, asked)],
         small_bytes=SMALL_FILE_BYTES,
         since=int((now - timedelta(days=GROWTH_DAYS)).timestamp() * 1_000_000),
     )
 
 
-def _cases(
-    number: int, state: TableState, found: Sequence[Expirations], marks: Sequence[int], asked: bool
-) -> dict[int, tuple[Holder, ...]]:
-    """Who needs files of a table at each retention; and now, if it is asked what of the table would go."""
-    held = state.held
-    cases = {c.MARK_RELEASED: held} if asked else {}
-    for mark, each in zip(marks, found, strict=True):
-        one = each.get(number)
-        cases[mark] = one.holders if one else held
-    return cases
+def _always(state: TableState, marks: Sequence[int]) -> list[tuple[int, Holder]]:
+    """A neighbour of which nothing is asked: it needs its files at every retention."""
+    return [(sum(marks), holder) for holder in state.held]
 
 
 class _Counted:
@@ -141,19 +169,17 @@ class _Counted:
 def _tables(
     fleet: Fleet,
     chosen: frozenset[str],
-    found: Sequence[Expirations],
-    refused: Mapping[int, Refusal],
+    found: Surveyed,
     findings: Findings,
     counted: _Counted,
-    retentions: Sequence[int],
     now: datetime,
 ) -> Iterable[TableForecast]:
     reasons = refusals_of(fleet, findings)
     for number, state in enumerate(fleet.states):
         if state.identifier not in chosen:
             continue
-        why = next(iter([*reasons[state.identifier], *filter(None, [refused.get(number)])]), None)
-        if why is not None:
+        one = found.get(number, _Surveyed(None))
+        if why := next(iter(reasons[state.identifier]), one.refusal):
             yield TableForecast(state.identifier, state.format, why)
             continue
         yield TableForecast(
@@ -164,12 +190,7 @@ def _tables(
             data=counted.now(number, "data"),
             small=counted.now(number, "data", "small"),
             releases=tuple(
-                _release(days, each.get(number, Expiration()), counted.released(number, level))
-                for level, (days, each) in enumerate(zip(retentions, found, strict=True))
+                replace(release, tally=counted.released(number, level)) for level, release in enumerate(one.releases)
             ),
             growth=growth_of(state.commits, now, counted.now(number, "data", "recent")),
         )
-
-
-def _release(days: int, one: Expiration, tally: Tally) -> Release:
-    return Release(days, len(one.expired), len(one.refs_expired), one.changelogs, tally)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.compare.by_level import Level, LevelTask, counts_by_level, level_mark
+from lakewarden.pipeline.compare.by_level import Level, LevelTask, counts_by_level
 from lakewarden.pipeline.compare.verdicts import Ownership, Rules
 from lakewarden.storage.store import SYMLINK
 from tests.pipeline.compare.test_verdicts import OLD as WRITTEN
 from tests.pipeline.compare.test_verdicts import ROOT, micros, row, rules
 
-A, B, C = (level_mark(number) for number in range(3))
+A, B, C = (c.level_mark(number) for number in range(3))
 NAMED = c.MARK_RELEASED
 OTHER = "file:///lake/other/"
 

@@ -41,11 +41,6 @@ LISTS: Lists = {"counts": LEVEL_COUNTS, "signs": SIGNS, "links": LINKS}
 _KEYS = LEVEL_COUNTS.names[:5]
 
 
-def level_mark(level: int) -> int:
-    """The mark of what is needed in a case."""
-    return 1 << (c.MARK_LEVELS + level)
-
-
 @dataclass(frozen=True)
 class Level:
     """One case: the mark of whatever is needed in it, the rules, and the roots that are looked at. Mark 0: nothing is."""
