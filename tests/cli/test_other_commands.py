@@ -95,7 +95,7 @@ def test_an_unexpected_error_has_no_traceback_and_no_secret_unless_verbose(lakew
 
 
 @pytest.mark.parametrize(
-    "words", ["plan", "plan compaction", "plan orphans --nope", "aply p", "show p --limit 0", "runs --limit x"]
+    "words", ["plan", "plan stale-branches", "plan orphans --nope", "aply p", "show p --limit 0", "runs --limit x"]
 )
 def test_usage_mistakes_are_64_for_people_and_programs(lakewarden: Any, warden: Any, words: str) -> None:
     assert lakewarden(*words.split()).code == 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.model.big_numbers import with_texts
@@ -36,6 +36,7 @@ def test_other_names_lists_and_what_is_no_number() -> None:
     assert with_texts({"bytes": 2**53, "ok": True}) == {"bytes": 2**53, "ok": True}
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(DOCUMENTS)
 def test_nothing_that_was_there_is_changed(document: Any) -> None:
     def agrees(old: Any, new: Any) -> bool:

@@ -156,7 +156,7 @@ max_orphans = 9
 
 
 def test_other_jobs_have_a_policy_too(load: Any) -> None:
-    found = load("[compaction]\nenabled = true").policy_for(Job.COMPACTION, TABLE, {})
+    found = load("[history]\nenabled = true").policy_for(Job.HISTORY, TABLE, {})
     assert found.values == {"enabled": True, "dry_run": True, "cron": None}
 
 
@@ -166,4 +166,4 @@ def test_jobs_are_found_by_name_and_alias() -> None:
     with pytest.raises(UsageError, match="did you mean orphans"):
         job_named("orphan")
     with pytest.raises(UsageError):
-        job_named("compaction")
+        job_named("history")

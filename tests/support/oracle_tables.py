@@ -5,6 +5,7 @@ Each builder takes a session and the full name of a table that does not exist ye
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,22 +93,28 @@ def position_deletes(spark: SparkSession, table: str, _: Path) -> None:
     spark.sql(f"UPDATE {table} SET at = TIMESTAMP '2025-01-01 00:00:00' WHERE id = 4")
 
 
+def delete_equal(spark: SparkSession, table: str, ids: list[int]) -> None:
+    """Delete rows by their `id`, the first column, in one file of equality deletes."""
+    java = _java_table(spark, table)
+    java.refresh()
+    path = f"{java.location()}/data/{uuid.uuid4()}-equality-deletes.parquet"
+    local = Path(path.removeprefix("file:").replace("///", "/"))
+    field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    pq.write_table(pa.table([pa.array(ids, pa.int64())], schema=pa.schema([field])), local)
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    columns = gateway.new_array(jvm.int, 1)
+    columns[0] = 1
+    built = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofEqualityDeletes(columns)
+    built = built.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size)
+    java.newRowDelta().addDeletes(built.withRecordCount(len(ids)).build()).commit()
+
+
 def equality_deletes(spark: SparkSession, table: str, scratch: Path) -> None:
     """Rows deleted by value, as streaming writers do; Spark has no statement for it, so Java's row delta commits it."""
     _create(spark, table)
     _insert(spark, table, 0, 6)
-    java = _java_table(spark, table)
-    path = f"{java.location()}/data/00000-equality-deletes.parquet"
-    local = Path(path.removeprefix("file:").replace("///", "/"))
-    field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
-    pq.write_table(pa.table([pa.array([2, 5])], schema=pa.schema([field])), local)
-    jvm: Any = spark._jvm
-    gateway: Any = spark.sparkContext._gateway
-    ids = gateway.new_array(jvm.int, 1)
-    ids[0] = 1
-    built = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofEqualityDeletes(ids)
-    built = built.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size).withRecordCount(2)
-    java.newRowDelta().addDeletes(built.build()).commit()
+    delete_equal(spark, table, [2, 5])
     _insert(spark, table, 6)
 
 

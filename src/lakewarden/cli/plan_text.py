@@ -186,6 +186,8 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     """What a job decided of things that are no files: how many go, and why the others stay."""
     _show_changes(screen, plan.job, table.changes, _words(plan))
     show_scale(screen, table)
+    if found := table.detail.get("compaction"):
+        _show_fact(screen, "they become", number(found["files_after"]), f"files   {size(found['bytes'])} are read")
     for line in table.detail.get("refs", {}).get("expire", ()):
         _show_fact(screen, "", line["kind"], f"  {line['name']}: {line['reason']}")
     reasons = Counter(why_kept(line["reason"]) for line in table.detail.get("keep", ()))
@@ -205,7 +207,7 @@ def _words(plan: Plan) -> Words:
 
 def _show_changes(screen: Screen, job: str, changes: Mapping[str, int], words: Words) -> None:
     """How many of each kind; files have lines of their own where they are judged one by one."""
-    told = {kind: count for kind, count in changes.items() if kind != "files" or job == Job.TIER_HANDOFF}
+    told = {kind: count for kind, count in changes.items() if kind != "files" or not JOBS[Job(job)].deletes}
     if told and not any(told.values()):
         screen.line(f"  nothing {words.fate}")
     for kind, count in told.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from lakewarden.jobs.compaction.spec import COMPACTION
 from lakewarden.jobs.manifest_rewrite.spec import MANIFEST_REWRITE
 from lakewarden.jobs.orphan_cleanup.spec import ORPHAN_CLEANUP
 from lakewarden.jobs.partition_expiry.spec import PARTITION_EXPIRY
@@ -21,6 +22,7 @@ JOBS: Mapping[Job, JobSpec] = {
     for spec in (
         SNAPSHOT_EXPIRY,
         PARTITION_EXPIRY,
+        COMPACTION,
         MANIFEST_REWRITE,
         TIER_HANDOFF,
         PHYSICAL_DELETION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from lakewarden.model.compaction import Compactor
 from lakewarden.model.expiry import Expirer
 from lakewarden.model.manifests import ManifestRewriter
 from lakewarden.model.partitions import PartitionExpirer
@@ -32,6 +33,9 @@ class Format(Catalog, Protocol):
 
     @property
     def manifest_rewriter(self) -> ManifestRewriter | None: ...
+
+    @property
+    def compactor(self) -> Compactor | None: ...
 
     @property
     def relocator(self) -> Relocator | None: ...

@@ -30,6 +30,7 @@ class ShelfFormat:
     format = "shelf"
     partition_expirer = None
     manifest_rewriter = None
+    compactor = None
     relocator = None
 
     def __init__(self, name: str, properties: Mapping[str, str], files: Files) -> None:

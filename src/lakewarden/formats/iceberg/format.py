@@ -8,6 +8,7 @@ from datetime import datetime
 from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog
 from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.commit.open import VersionsOf
+from lakewarden.formats.iceberg.compaction.compactor import IcebergCompactor
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
 from lakewarden.formats.iceberg.manifests.reader import IcebergReader
 from lakewarden.formats.iceberg.metadata.beside import newest_beside
@@ -36,6 +37,7 @@ class IcebergFormat:
         self.expirer = IcebergExpirer(known, versions)
         self.partition_expirer = IcebergPartitionExpirer(files, known, versions)
         self.manifest_rewriter = IcebergManifestRewriter(files, known, versions)
+        self.compactor = IcebergCompactor(files, known, versions)
         self.relocator = IcebergRelocator(connection)
 
     def pointers(self) -> Sequence[Pointer]:

@@ -22,6 +22,7 @@ class PaimonFormat:
     """
 
     format = "paimon"
+    compactor = None
     manifest_rewriter = None
     relocator = None
 

@@ -18,13 +18,13 @@ def partitions_of(spark: SparkSession, wanted: ToRead, read: ReadTask, times: Ti
     # A note has no content, and must not be lost: a list that cannot be read is not an empty one.
     opened = F.col("content").isNull() | (F.col("content") != c.CONTENT_SIDECAR)
     counted = (
-        _manifests(spark, wanted, read).where(opened).mapInArrow(count_partitions(read, times), DDL).groupBy(*KEYS)
+        manifests_of(spark, wanted, read).where(opened).mapInArrow(count_partitions(read, times), DDL).groupBy(*KEYS)
     )
     sums = counted.agg(F.max("newest").alias("newest"), *(F.sum(name).alias(name) for name in SUMMED))
     return sums.toArrow()
 
 
-def _manifests(spark: SparkSession, wanted: ToRead, read: ReadTask) -> DataFrame:
+def manifests_of(spark: SparkSession, wanted: ToRead, read: ReadTask) -> DataFrame:
     """MANIFESTS, and notes of lists that are not whole. A few lists are read before a Spark stage has begun."""
     if wanted.lists.num_rows > FEW_LISTS:
         return spread(spark, wanted.lists, wanted.lists.num_rows).mapInArrow(read_lists(read), c.ddl(c.MANIFESTS))

@@ -45,14 +45,14 @@ def count_partitions(task: ReadTask, times: Times | None = None) -> Callable[[Ba
             rows = batch.to_pylist()
             notes = [(row[c.TABLE], row["path"]) for row in rows if row["path"].startswith(NOTE)]
             found = [PARTITIONS.empty_table(), _noted(notes)]
-            for some in _chunks([row for row in rows if not row["path"].startswith(NOTE)]):
+            for some in chunks([row for row in rows if not row["path"].startswith(NOTE)]):
                 found += _counted(some, task, times or {})
             yield from added_up(pa.concat_tables(found)).combine_chunks().to_batches()
 
     return run
 
 
-def _chunks(rows: list[Row]) -> Iterator[list[Row]]:
+def chunks(rows: list[Row]) -> Iterator[list[Row]]:
     """Manifests of one format to read together: few enough to hold their bytes."""
     for name in sorted({row["format"] for row in rows}):
         chunk: list[Row] = []

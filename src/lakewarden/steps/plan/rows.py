@@ -17,8 +17,9 @@ from lakewarden.steps.plan.files import shown_tables
 from lakewarden.storage.stores import Stores
 
 
-def rows_of(stores: Stores, result: PlanResult) -> Iterator[pa.Table]:
-    """PLAN_ROWS, one table per file, each file checked against the header's digest."""
+def rows_of(stores: Stores, result: PlanResult, *more: str) -> Iterator[pa.Table]:
+    """PLAN_ROWS, and the columns that a job has beside them; one table per file, each checked against the header's digest."""
+    names = [*c.PLAN_ROWS.names, *more]
     for part in result.plan.parts:
         try:
             data = stores.get(result.path + part.name)
@@ -28,7 +29,7 @@ def rows_of(stores: Stores, result: PlanResult) -> Iterator[pa.Table]:
             raise PlanEditedError(f"{part.name} of plan {result.plan.plan_id} was edited; nothing was done")
         # On this thread alone: a reader's threads that outlive a short command abort it at exit.
         file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        yield file.read(columns=c.PLAN_ROWS.names, use_threads=False).select(c.PLAN_ROWS.names)
+        yield file.read(columns=names, use_threads=False).select(names)
 
 
 def plan_rows(
@@ -51,3 +52,9 @@ def plan_rows(
 
 def of_tables(rows: pa.Table, identifiers: Collection[str]) -> pa.Table:
     return rows.filter(pc.is_in(rows["table"], pa.array(sorted(identifiers), pa.string())))
+
+
+def group_rows(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
+    """The files of these tables that a plan rewrites: PLAN_ROWS, and the `group` that each is in."""
+    schema = pa.schema([*c.PLAN_ROWS, ("group", pa.string())])
+    return pa.concat_tables([schema.empty_table(), *(of_tables(r, tables) for r in rows_of(stores, result, "group"))])

@@ -1,4 +1,4 @@
-"""A snapshot of our own that only takes files away: its manifests, its list, its summary.
+"""A snapshot of our own that takes files away, and may put others in their place: its manifests, its list, its summary.
 
 Manifests are rewritten in the form their writers gave them. Whatever an entry inherits from the list is written out,
 because the new manifest has another sequence number and would hand on another one.
@@ -30,14 +30,14 @@ from lakewarden.model.ports import Files
 from lakewarden.model.uri import canonical
 
 POSITION = 1
-# What a snapshot's totals lose by what it removes.
+# What a snapshot's totals gain by what it adds, and lose by what it removes.
 TOTALS = {
-    "total-data-files": "deleted-data-files",
-    "total-delete-files": "removed-delete-files",
-    "total-records": "deleted-records",
-    "total-files-size": "removed-files-size",
-    "total-position-deletes": "removed-position-deletes",
-    "total-equality-deletes": "removed-equality-deletes",
+    "total-data-files": ("added-data-files", "deleted-data-files"),
+    "total-delete-files": ("added-delete-files", "removed-delete-files"),
+    "total-records": ("added-records", "deleted-records"),
+    "total-files-size": ("added-files-size", "removed-files-size"),
+    "total-position-deletes": ("added-position-deletes", "removed-position-deletes"),
+    "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
 }
 
 Goes = Callable[[int, Record], bool]
@@ -52,6 +52,7 @@ class Removal:
     version: int
     directory: str
     unique: str
+    operation: str = "delete"
     summary: Counter[str] = field(default_factory=Counter)
 
     def manifest(self, files: Files, number: int, row: Record, goes: Goes) -> Record:
@@ -61,7 +62,7 @@ class Removal:
         entries = []
         oldest: list[int] = []
         spec = int(row["partition_spec_id"])
-        for entry in _spelled_out(old.records, row, self.version):
+        for entry in spelled_out(old.records, row, self.version):
             if entry["status"] == DELETED:
                 continue
             gone = goes(spec, entry)
@@ -77,7 +78,7 @@ class Removal:
             entries.append(entry)
         data = write_avro(replace(old, records=tuple(entries)))
         uri = f"{self.directory}/{self.unique}-m{number}.avro"
-        _create(files, uri, data)
+        create_new(files, uri, data)
         new = {**row, "manifest_path": uri, "manifest_length": len(data), "added_snapshot_id": self.snapshot_id}
         set_counts(new, {f"{kind}_{what}_count": counts[f"{kind}_{what}_count"] for kind in KINDS for what in WHAT})
         if self.version > 1:
@@ -108,7 +109,7 @@ class Removal:
             "parent-snapshot-id": parent["snapshot-id"],
             "timestamp-ms": max(now_ms, int(document["last-updated-ms"]), int(parent["timestamp-ms"])),
             "manifest-list": f"{self.directory}/snap-{self.snapshot_id}-1-{self.unique}.avro",
-            "summary": {"operation": "delete", **properties, **self._summary(parent.get("summary") or {})},
+            "summary": {"operation": self.operation, **properties, **self._summary(parent.get("summary") or {})},
         }
         if document.get("current-schema-id") is not None:
             made["schema-id"] = document["current-schema-id"]
@@ -120,13 +121,13 @@ class Removal:
             made |= {"first-row-id": first, "added-rows": _number_rows(left, first)}
             header["first-row-id"] = str(first)
         whole = list_of_version(replace(manifests, header=header, records=tuple(left)), self.version)
-        _create(files, made["manifest-list"], write_avro(whole))
+        create_new(files, made["manifest-list"], write_avro(whole))
         return made
 
     def _summary(self, parent: Mapping[str, str]) -> dict[str, str]:
         totals = {
-            total: str(max(0, int(parent[total]) - self.summary[taken]))
-            for total, taken in TOTALS.items()
+            total: str(max(0, int(parent[total]) + self.summary[added] - self.summary[taken]))
+            for total, (added, taken) in TOTALS.items()
             if total in parent
         }
         return {name: str(count) for name, count in self.summary.items() if count} | totals
@@ -152,8 +153,8 @@ def current_snapshot(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((s for s in document.get("snapshots") or [] if s["snapshot-id"] == current), None)
 
 
-def _spelled_out(entries: Collection[Record], row: Mapping[str, Any], version: int) -> Iterator[Record]:
-    """The entries with what they inherit from the row that names their manifest."""
+def spelled_out(entries: Collection[Record], row: Mapping[str, Any], version: int) -> Iterator[Record]:
+    """The entries with what they inherit from the row that names their manifest. Deleted ones are left as they are."""
     next_row = row.get("first_row_id")
     for found in entries:
         entry = {**found, "data_file": dict(found["data_file"])}
@@ -201,6 +202,6 @@ def _removed(file: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _create(files: Files, uri: str, data: bytes) -> None:
+def create_new(files: Files, uri: str, data: bytes) -> None:
     if not files.create(canonical(uri), data):
         raise StoreUnavailableError(f"{uri} is there already, which its name should rule out; nothing was changed")

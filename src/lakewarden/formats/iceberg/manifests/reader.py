@@ -42,6 +42,14 @@ PARTITION_FIELDS = {
     "bytes": ("data_file.file_size_in_bytes",),
     "part": ("data_file.content_size_in_bytes",),
 }
+FILE_FIELDS = {
+    "path": ("data_file.file_path",),
+    "status": ("status",),
+    "content": ("data_file.content",),
+    "size": ("data_file.file_size_in_bytes",),
+    "rows": ("data_file.record_count",),
+    "about": ("data_file.referenced_data_file",),
+}
 REQUIRED = frozenset({"path", "length", "status", "records", "bytes"})
 # A manifest says in its header by which spec its partitions are to be read.
 SPEC = b"partition-spec-id"
@@ -71,19 +79,28 @@ class IcebergReader:
         return avro(blobs, manifest_columns).each(_entries)
 
     def partitions(self, blobs: Blobs, avro: ReadAvro) -> Rows:
-        found = avro(blobs, partition_columns)
-        errors, specs = dict(found.errors), dict[int, int]()
-        for index in {index for part in found.parts for index in part.owner.tolist()} - errors.keys():
-            try:
-                specs[index] = _spec(blobs[index])
-            except IncompleteManifestError as error:
-                errors[index] = error
+        return _by_spec(avro(blobs, partition_columns), blobs, _by_partition)
 
-        def by_partition(part: Part) -> Part:
-            whole = np.isin(part.owner, list(specs))
-            return _by_partition(part.table.filter(pa.array(whole)), part.owner[whole], specs)
 
-        return Rows(each_part(found.parts, errors, by_partition), found.counts, errors, found.doubts)
+def data_files(blobs: Blobs, avro: ReadAvro) -> Rows:
+    """Every live file with what compaction asks of it (`model.compaction.RewriteWorker`)."""
+    return _by_spec(avro(blobs, file_columns), blobs, _files)
+
+
+def _by_spec(found: Rows, blobs: Blobs, change: Callable[[pa.Table, Any, Mapping[int, int]], Part]) -> Rows:
+    """The rows after `change`, which is told the spec of each manifest. One that does not say its spec is an error."""
+    errors, specs = dict(found.errors), dict[int, int]()
+    for index in {index for part in found.parts for index in part.owner.tolist()} - errors.keys():
+        try:
+            specs[index] = _spec(blobs[index])
+        except IncompleteManifestError as error:
+            errors[index] = error
+
+    def changed(part: Part) -> Part:
+        whole = np.isin(part.owner, list(specs))
+        return change(part.table.filter(pa.array(whole)), part.owner[whole], specs)
+
+    return Rows(each_part(found.parts, errors, changed), found.counts, errors, found.doubts)
 
 
 def list_columns(names: Iterable[str]) -> Mapping[str, str]:
@@ -99,6 +116,12 @@ def partition_columns(names: Iterable[str]) -> Mapping[str, str]:
     present = list(names)
     fields = [name for name in present if re.fullmatch(r"data_file\.partition\.[^.]+", name)]
     return _pick(PARTITION_FIELDS, present, "manifest") | {f"p{place}": name for place, name in enumerate(fields)}
+
+
+def file_columns(names: Iterable[str]) -> Mapping[str, str]:
+    """What is said of each file, and the values p0, p1, … of its partition."""
+    present = list(names)
+    return {**partition_columns(present), **_pick(FILE_FIELDS, present, "manifest")}
 
 
 def _pick(wanted: Mapping[str, tuple[str, ...]], names: Iterable[str], what: str) -> dict[str, str]:
@@ -198,6 +221,51 @@ def _held(entries: pa.Table) -> dict[str, Any]:
         "deletes": pc.if_else(pc.equal(content, POSITIONS), records, 0),
         "bytes": part,
     }
+
+
+def _files(entries: pa.Table, owner: Any, specs: Mapping[int, int]) -> Part:
+    """The live files, each with the key of its partition."""
+    live = pc.fill_null(pc.less(entries["status"], DELETED), True)
+    rows, owner = entries.filter(live), owner[live.to_numpy()]
+    names = [name for name in entries.column_names if name[0] == "p" and name[1:].isdigit()]
+    # Of each combination of spec and values the key is made once: files are many, partitions are few.
+    columns = [
+        pa.array([specs[index] for index in owner.tolist()], pa.int64()),
+        *(_number(rows[name]) for name in names),
+    ]
+    numbered = pa.table({str(place): column for place, column in enumerate(columns)})
+    distinct = numbered.group_by(numbered.column_names).aggregate([])
+    keys = [
+        partition_key(found[0], found[1:]) for found in zip(*(c.to_pylist() for c in distinct.columns), strict=True)
+    ]
+    number = _places(numbered, distinct)
+    blank = pa.nulls(rows.num_rows)
+    table = pa.table(
+        {
+            "partition": pa.array(keys, pa.binary()).take(number),
+            "content": _content(rows),
+            "path": rows["path"],
+            "size": rows["size"],
+            "rows": rows["rows"],
+            "about": rows["about"] if "about" in rows.column_names else blank.cast(pa.string()),
+        }
+    )
+    return Part(table, owner)
+
+
+def _places(rows: pa.Table, distinct: pa.Table) -> pa.Array:
+    """For each row the place among the distinct ones."""
+    found: Any = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
+    wanted: Any = pa.repeat(pa.scalar(0, pa.int64()), distinct.num_rows)
+    for name in rows.column_names:
+        values = pc.unique(distinct[name])
+        mine, theirs = (
+            pc.index_in(table[name], value_set=values, skip_nulls=False).cast(pa.int64()) for table in (rows, distinct)
+        )
+        # Checked: numbers that ran over would put files of two partitions into one.
+        found = pc.add_checked(pc.multiply_checked(found, len(values)), mine)
+        wanted = pc.add_checked(pc.multiply_checked(wanted, len(values)), theirs)
+    return pc.index_in(found, value_set=wanted if isinstance(wanted, pa.Array) else wanted.combine_chunks())
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,0 +1,273 @@
+"""Compaction of an Iceberg table's main branch: whether it can be done exactly, what a task is asked for, and the commit."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
+from lakewarden.formats.iceberg.commit.versions import Versions
+from lakewarden.formats.iceberg.compaction.replace import (
+    Commit,
+    Replacement,
+    content_of,
+    live_files,
+    replace_files,
+)
+from lakewarden.formats.iceberg.data.applicable import DeleteIndex, LiveFile
+from lakewarden.formats.iceberg.data.columns import arrow_schema, column_by_id, current_schema, fields_within
+from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
+from lakewarden.formats.iceberg.data.rewrite import rewrite
+from lakewarden.formats.iceberg.data.write import Form
+from lakewarden.formats.iceberg.manifests.files import DATA, live_count, read_list
+from lakewarden.formats.iceberg.manifests.reader import data_files
+from lakewarden.formats.iceberg.metadata.document import GARBLED
+from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
+from lakewarden.formats.iceberg.partitions.drop import commits_in_main
+from lakewarden.formats.iceberg.partitions.specs import specs_of
+from lakewarden.model.compaction import (
+    Compactable,
+    CompactionPolicy,
+    GroupFiles,
+    GroupLease,
+    Landed,
+    Prepared,
+    roll_size,
+)
+from lakewarden.model.errors import (
+    LakewardenError,
+    PlanOutdatedError,
+    UnreadableMetadataError,
+    UnsupportedTableError,
+)
+from lakewarden.model.ports import Blobs, Files, ReadAvro, Rows
+from lakewarden.model.table import Pointer, TableState, name_within
+
+TARGET, TARGET_BYTES = "write.target-file-size-bytes", 512 << 20
+FORMAT = "write.format.default"
+_PASSED_ON = ("write.parquet.", "write.metadata.metrics.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What stays with the driver of a group while its order is carried out."""
+
+    spec: int
+    partition: dict[str, Any]
+    order: Order
+
+
+class IcebergRewriteWorker:
+    """Carried to executors."""
+
+    def data_files(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        return data_files(blobs, avro)
+
+    def rewrite(self, order: str, stores: Any) -> str:
+        with tempfile.TemporaryDirectory(prefix="lakewarden-rewrite-") as scratch:
+            return rewrite(Order.loads(order), _DataFiles(stores), Path(scratch)).dumps()
+
+
+class IcebergCompactor:
+    """Tables whose rows can be carried into new files exactly. The others are refused by name."""
+
+    worker = IcebergRewriteWorker()
+
+    def __init__(self, files: Files, known: KnownVersions, versions: Callable[[], Versions]) -> None:
+        self._files = files
+        self._known = known
+        self._versions = versions
+
+    def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable:
+        try:
+            document = self._known.loaded(state.metadata_location).document
+            if current_snapshot(document) is None:
+                return Compactable(left="it has no snapshot")
+            check_supported(document, policy)
+            self._versions()
+            asked = policy.target_file_size_bytes or int(state.properties.get(TARGET, TARGET_BYTES))
+            return Compactable(max(1, asked))
+        except LakewardenError as error:
+            return Compactable(refusal=error.refusal())
+        except GARBLED as error:
+            reason = f"{state.metadata_location} lacks or garbles a field ({error}); nothing was touched"
+            return Compactable(refusal=UnreadableMetadataError(reason).refusal())
+
+    def prepare(self, pointer: Pointer, uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str) -> Prepared:
+        version = self._versions().current(name_within(pointer.identifier))
+        document = version.document
+        if document.get("table-uuid") != uuid:
+            raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")
+        done = [name for group in _made_by(version, run_id) for name in group]
+        open_groups = [group for group in groups if group.name not in done]
+        data, deletes = self._live(document, {path for group in open_groups for path in group.paths})
+        index = DeleteIndex.of(deletes, specs_of(document))
+        kept: dict[str, _Kept] = {}
+        dropped: dict[str, str] = {}
+        for group in open_groups:
+            found = [data.get(path) for path in group.paths]
+            present = [live for live in found if live is not None]
+            if len(present) < len(found):
+                dropped[group.name] = "files of it are not in the table any more"
+            elif len({live.partition for live in present}) > 1:
+                dropped[group.name] = "its files lie in several partitions by now"
+            else:
+                kept[group.name] = self._order(document, group.name, present, index, target, run_id)
+        orders = {name: item.order.dumps() for name, item in kept.items()}
+        return Prepared(version, orders, done, dropped, kept)
+
+    def commit(
+        self,
+        pointer: Pointer,
+        prepared: Prepared,
+        answers: Mapping[str, str],
+        leases: Mapping[str, GroupLease],
+        properties: Mapping[str, str],
+        now_ms: int,
+        may_commit: Callable[[], None],
+    ) -> Landed:
+        results = {name: Rewritten.loads(text) for name, text in answers.items()}
+        dropped = {name: f"{found.code} {found.message}" for name, found in results.items() if found.code is not None}
+        groups = tuple(
+            Replacement(kept.spec, kept.partition, kept.order, results[name], leases[name].key, leases[name].epoch)
+            for name, kept in prepared.kept.items()
+            if name in results and name not in dropped
+        )
+        if not groups:
+            return Landed(None, (), dropped)
+        name = f"{properties['lakewarden.run']}/{pointer.identifier}/{groups[0].order.group}"
+        commit = Commit(
+            name_within(pointer.identifier), prepared.seen, groups, name, properties, now_ms, may_commit
+        )  # fmt: skip
+        outcome = replace_files(self._versions(), self._files, commit)
+        counted = outcome.summary.get
+        return Landed(
+            outcome.snapshot,
+            outcome.landed,
+            {**dropped, **outcome.dropped},
+            int(counted("added-data-files", 0)),
+            int(counted("deleted-data-files", 0)),
+            int(counted("added-files-size", 0)),
+            int(counted("removed-files-size", 0)),
+        )
+
+    def _live(self, document: Mapping[str, Any], wanted: set[str]) -> tuple[dict[str, LiveFile], list[LiveFile]]:
+        """The wanted data files that are live, and every live delete."""
+        snapshot = current_snapshot(document)
+        version = int(document["format-version"])
+        data: dict[str, LiveFile] = {}
+        deletes: list[LiveFile] = []
+        for row in read_list(self._files, snapshot).records if snapshot is not None and wanted else ():
+            if live_count(row) == 0:
+                continue
+            live = live_files(self._files, row, version)
+            if content_of(row) == DATA:
+                data |= {one.path: one for one in live if one.path in wanted}
+            else:
+                deletes += live
+        return data, deletes
+
+    def _order(
+        self,
+        document: Mapping[str, Any],
+        name: str,
+        present: Sequence[LiveFile],
+        index: DeleteIndex,
+        target: int,
+        run_id: str,
+    ) -> _Kept:
+        """What a task is asked to do with a group."""
+        schema = current_schema(document)
+        inputs = tuple(
+            Input(
+                path=live.path,
+                size=int(live.file["file_size_in_bytes"]),
+                rows=int(live.file["record_count"]),
+                sequence=live.sequence,
+                first_row_id=live.file.get("first_row_id"),
+                deletes=tuple(one.delete for one in index.on(live)),
+            )
+            for live in present
+        )
+        known = {int(field["id"]) for field in fields_within(schema)}
+        keyed = {n for one in inputs for d in one.deletes if d.kind == EQUALITY for n in d.equality_ids}
+        dropped = tuple(found for n in sorted(keyed - known) if (found := column_by_id(document, n)) is not None)
+        spec = present[0].spec
+        properties = document.get("properties") or {}
+        order = Order(
+            group=name,
+            version=int(document["format-version"]),
+            columns=schema,
+            inputs=inputs,
+            prefix=f"{_directory(document, present[0].path)}{run_id}-{name}",
+            target=roll_size(sum(one.size for one in inputs), target),
+            dropped=dropped,
+            partitioned=_identity_columns(document, spec),
+            properties={k: str(v) for k, v in properties.items() if k.startswith(_PASSED_ON)},
+        )
+        return _Kept(spec, dict(present[0].file["partition"] or {}), order)
+
+
+class _DataFiles:
+    """The stores as rewriting asks for them."""
+
+    def __init__(self, stores: Any) -> None:
+        self._stores = stores
+
+    def get(self, uri: str) -> bytes:
+        found: bytes = self._stores.get(uri)
+        return found
+
+    def get_range(self, uri: str, start: int, length: int) -> bytes:
+        found: bytes = self._stores.get_range(uri, start, length)
+        return found
+
+    def put_stream(self, uri: str, pieces: Any) -> None:
+        from lakewarden.model.uri import FileUri
+
+        place = FileUri.parse(uri)
+        self._stores.at(str(place)).put_stream(place.key, pieces)
+
+
+def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> None:
+    """Raise UnsupportedTableError for a table whose files this version cannot write exactly as its owner wants them."""
+    properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
+    by_java = "Compact this table with Iceberg's own rewrite_data_files."
+    if properties.get(FORMAT, "parquet").lower() != "parquet":
+        raise UnsupportedTableError(
+            f"its files are {properties[FORMAT]}, not Parquet; nothing was touched", hint=by_java
+        )
+    if policy.strategy != "binpack":
+        raise UnsupportedTableError(
+            f"the strategy {policy.strategy} is not there yet; nothing was touched", hint=by_java
+        )
+    if int(document.get("default-sort-order-id") or 0) != 0:
+        raise UnsupportedTableError("it has a sort order, which this version would not keep", hint=by_java)
+    arrow_schema(current_schema(document))
+    Form.of(properties)
+
+
+def _made_by(version: Version, run_id: str) -> list[list[str]]:
+    """The groups of each commit that a run has made on the main branch."""
+    return [
+        str((snapshot["summary"]).get("lakewarden.groups", "")).split(",")
+        for name, snapshot in commits_in_main(version.document).items()
+        if name.startswith(f"{run_id}/")
+    ]
+
+
+def _directory(document: Mapping[str, Any], first: str) -> str:
+    """Where new files go: beside the first of those they replace if the table writes there, else where it writes."""
+    properties = document.get("properties") or {}
+    root = str(properties.get("write.data.path") or f"{str(document['location']).rstrip('/')}/data").rstrip("/") + "/"
+    beside = first.rpartition("/")[0] + "/"
+    return beside if beside.startswith(root) else root
+
+
+def _identity_columns(document: Mapping[str, Any], spec: int) -> tuple[int, ...]:
+    specs = document.get("partition-specs") or [{"spec-id": 0, "fields": document.get("partition-spec") or []}]
+    fields = next(found["fields"] for found in specs if int(found["spec-id"]) == spec)
+    return tuple(int(field["source-id"]) for field in fields if field["transform"] == "identity")

@@ -1,0 +1,123 @@
+"""What one task is asked to rewrite, and what it answers: values that travel to executors and back as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+POSITION, EQUALITY, VECTOR = "position", "equality", "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """A file of deletes that applies to an input; of a deletion vector, the part of the Puffin file that is its own."""
+
+    path: str
+    kind: str
+    size: int
+    rows: int
+    equality_ids: tuple[int, ...] = ()
+    offset: int | None = None
+    length: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells one file of deletes, or one vector, from every other."""
+        return self.path if self.offset is None else f"{self.path}#{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A data file to be rewritten, with the deletes that apply to it and to no other reading of it."""
+
+    path: str
+    size: int
+    rows: int
+    sequence: int
+    first_row_id: int | None = None
+    deletes: tuple[DeleteFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One group: files of one partition that become fewer.
+
+    `columns` is the table's schema, `dropped` has columns that it no longer has and equality deletes still go by, both as
+    metadata spells them. `partitioned` are the ids of columns whose values may be told by the partition alone. `prefix`
+    begins the names of the new files.
+    """
+
+    group: str
+    version: int
+    columns: Mapping[str, Any]
+    inputs: tuple[Input, ...]
+    prefix: str
+    target: int
+    dropped: tuple[Mapping[str, Any], ...] = ()
+    partitioned: tuple[int, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Self:
+        found = json.loads(text)
+        inputs = tuple(
+            Input(
+                **{
+                    **one,
+                    "deletes": tuple(
+                        DeleteFile(**{**some, "equality_ids": tuple(some["equality_ids"])}) for some in one["deletes"]
+                    ),
+                }
+            )
+            for one in found["inputs"]
+        )
+        tuples = {name: tuple(found[name]) for name in ("dropped", "partitioned")}
+        return cls(**{**found, **tuples, "inputs": inputs})
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that a task has written, as its manifest will describe it. Bounds are bytes, in hex."""
+
+    path: str
+    size: int
+    rows: int
+    column_sizes: Mapping[int, int]
+    value_counts: Mapping[int, int]
+    null_counts: Mapping[int, int]
+    nan_counts: Mapping[int, int]
+    lower: Mapping[int, str]
+    upper: Mapping[int, str]
+    split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of a group: rows read, rows that deletes took, the new files; or why it was left alone."""
+
+    group: str
+    rows_in: int = 0
+    rows_deleted: int = 0
+    files: tuple[NewFile, ...] = ()
+    code: str | None = None
+    message: str | None = None
+    hint: str | None = None
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Self:
+        found = json.loads(text)
+        return cls(**{**found, "files": tuple(_new_file(file) for file in found["files"])})
+
+
+def _new_file(found: Mapping[str, Any]) -> NewFile:
+    by_column = ("column_sizes", "value_counts", "null_counts", "nan_counts", "lower", "upper")
+    numbered = {name: {int(number): value for number, value in found[name].items()} for name in by_column}
+    return NewFile(**{**found, **numbered, "split_offsets": tuple(found["split_offsets"])})

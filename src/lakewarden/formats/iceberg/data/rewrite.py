@@ -1,0 +1,262 @@
+"""One group rewritten by one task: its rows read, less the deleted ones, and written again. Rows go through Arrow alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from io import RawIOBase
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakewarden.formats.iceberg.data.columns import (
+    LAST_UPDATED,
+    ROW_ID,
+    arrow_field,
+    arrow_schema,
+    id_of,
+    initial_defaults,
+    lineage_columns,
+)
+from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
+from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
+from lakewarden.formats.iceberg.data.projection import Absent, projected
+from lakewarden.formats.iceberg.data.write import Sink, Writer
+from lakewarden.formats.iceberg.manifests.files import ROW_IDS
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
+from lakewarden.model.uri import canonical
+
+BATCH_ROWS = 65_536
+# A file up to this size is fetched whole: a request for each of its columns would cost more than its bytes.
+WHOLE = 64 << 20
+
+
+class DataFiles(Sink, Protocol):
+    """What rewriting asks of the stores."""
+
+    def get(self, uri: str) -> bytes: ...
+
+    def get_range(self, uri: str, start: int, length: int) -> bytes: ...
+
+
+def rewrite(order: Order, files: DataFiles, scratch: Path) -> Rewritten:
+    """The group in new files. What keeps it from being rewritten exactly is in the answer; its inputs stay as they are."""
+    try:
+        return _Group(order, files, scratch).rewrite()
+    except LakewardenError as error:
+        return Rewritten(order.group, code=error.code, message=error.message, hint=error.hint)
+    except (pa.ArrowException, FileNotFoundError) as error:
+        broken = IncompleteManifestError(f"a file of the group cannot be read ({error}); nothing was rewritten")
+        return Rewritten(order.group, code=broken.code, message=broken.message, hint=broken.hint)
+
+
+class _Group:
+    def __init__(self, order: Order, files: DataFiles, scratch: Path) -> None:
+        self._order = order
+        self._files = files
+        self._own = list(arrow_schema(order.columns))
+        self._keyed = [arrow_field(field) for field in order.dropped]
+        self._lineage = lineage_columns() if order.version >= ROW_IDS else []
+        self._schema = pa.schema([*self._own, *self._lineage])
+        # By place: a column that was dropped may have the name of one that came later.
+        own, keyed = len(self._own), len(self._keyed)
+        self._written = [*range(own), *range(own + keyed, own + keyed + len(self._lineage))]
+        self._writer = Writer(files, order.prefix, self._schema, order.properties, order.target, scratch)
+        self._absent = Absent(initial_defaults(order.columns), frozenset(order.partitioned))
+        self._equality: dict[tuple[str, ...], list[EqualityKeys]] = {}
+        self._deleted = 0
+
+    def rewrite(self) -> Rewritten:
+        for one in self._order.inputs:
+            for batch in self._rows(one):
+                self._writer.add(batch)
+        self._writer.close()
+        rows = sum(one.rows for one in self._order.inputs)
+        written = sum(file.rows for file in self._writer.files)
+        if written != rows - self._deleted:
+            raise IncompleteManifestError(
+                f"{rows} rows less {self._deleted} deleted ones became {written}; nothing of the group was changed"
+            )
+        return Rewritten(self._order.group, rows, self._deleted, tuple(self._writer.files))
+
+    def _rows(self, one: Input) -> Iterator[pa.RecordBatch]:
+        """The rows of one input that are not deleted, as they are to be written."""
+        gone = self._positions(one)
+        keys = self._keys(one)
+        at = 0
+        for batch in self._batches(one):
+            fields = [*self._own, *self._keyed, *self._lineage]
+            whole = projected(batch, fields, self._absent)
+            if self._lineage:
+                whole = _with_lineage(whole, one, at)
+            kept = self._kept(whole, at, gone, keys)
+            at += batch.num_rows
+            left = whole if kept is None else whole.filter(kept)
+            self._deleted += whole.num_rows - left.num_rows
+            yield left.select(self._written)
+        if at != one.rows:
+            raise IncompleteManifestError(f"{one.path} has {at} rows and should have {one.rows}; nothing was rewritten")
+
+    def _kept(self, rows: pa.RecordBatch, at: int, gone: Positions, keys: Sequence[EqualityKeys]) -> pa.Array | None:
+        """Which rows stay; None if all do."""
+        kept = np.ones(rows.num_rows, bool)
+        first, last = np.searchsorted(gone, [at, at + rows.num_rows])
+        kept[gone[first:last] - at] = False
+        for found in keys:
+            columns = [_column(rows, field) for field in found.fields]
+            kept &= ~found.hits(columns).to_numpy(zero_copy_only=False)
+        return None if kept.all() else pa.array(kept)
+
+    def _batches(self, one: Input) -> Iterator[pa.RecordBatch]:
+        source: Any = (
+            pa.BufferReader(self._files.get(canonical(one.path))) if one.size <= WHOLE else _Ranges(self._files, one)
+        )
+        file = pq.ParquetFile(source, pre_buffer=False)
+        wanted = {id_of(field) for field in [*self._own, *self._keyed, *self._lineage]}
+        schema = file.schema_arrow
+        if any(id_of(field) is None for field in schema):
+            raise UnsupportedTableError(
+                f"{one.path} was written before its table was Iceberg's, and its columns have no ids; "
+                "nothing was rewritten",
+                hint="Compact this table with Iceberg's own rewrite_data_files.",
+            )
+        if any(column.physical_type == "INT96" for column in _leaves(file)):
+            raise UnsupportedTableError(f"{one.path} stores times in an outdated form; nothing was rewritten")
+        places = [place for place, field in enumerate(schema) if id_of(field) in wanted]
+        if not places:
+            yield from _empty(file)
+            return
+        names = [schema.field(place).name for place in places]
+        yield from file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
+
+    def _positions(self, one: Input) -> Positions:
+        found: list[Positions] = [np.empty(0, np.int64)]
+        vectors = [delete for delete in one.deletes if delete.kind == VECTOR]
+        # A vector holds everything that position deletes said before it.
+        for delete in vectors or [delete for delete in one.deletes if delete.kind == POSITION]:
+            found.append(self._read_positions(delete, one))
+        return np.unique(np.concatenate(found))
+
+    def _read_positions(self, delete: DeleteFile, one: Input) -> Positions:
+        uri = canonical(delete.path)
+        if delete.kind == VECTOR:
+            assert delete.offset is not None
+            assert delete.length is not None
+            blob = self._files.get_range(uri, delete.offset, delete.length)
+            return vector_positions(blob, delete.rows, delete.name)
+        if delete.path not in self._position_files:
+            paths = [some.path for some in self._order.inputs]
+            self._position_files[delete.path] = file_positions(
+                pa.py_buffer(self._files.get(uri)), paths, delete.rows, delete.path
+            )
+        return self._position_files[delete.path][one.path]
+
+    @cached_property
+    def _position_files(self) -> dict[str, Mapping[str, Positions]]:
+        return {}
+
+    def _keys(self, one: Input) -> list[EqualityKeys]:
+        """The equality deletes of one input, those that go by the same columns together."""
+        mine = [delete for delete in one.deletes if delete.kind == EQUALITY]
+        names = tuple(sorted(delete.path for delete in mine))
+        if names not in self._equality:
+            by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
+            for delete in mine:
+                by_columns.setdefault(tuple(sorted(delete.equality_ids)), []).append(delete)
+            self._equality[names] = [self._read_keys(ids, some) for ids, some in by_columns.items()]
+        return self._equality[names]
+
+    def _read_keys(self, ids: tuple[int, ...], deletes: Sequence[DeleteFile]) -> EqualityKeys:
+        known = {id_of(field): field for field in _within([*self._own, *self._keyed])}
+        fields = [known[number].with_nullable(True) for number in ids]
+        rows = []
+        for delete in deletes:
+            table = pq.read_table(pa.BufferReader(self._files.get(canonical(delete.path))), use_threads=False)
+            if table.num_rows != delete.rows:
+                raise IncompleteManifestError(
+                    f"{delete.path} has {table.num_rows} deletes and should have {delete.rows}; nothing was rewritten"
+                )
+            present = {id_of(field) for field in table.schema}
+            if not set(ids) <= present:
+                raise UnsupportedTableError(
+                    f"{delete.path} lacks a column that it deletes by, or has it within another; nothing was rewritten"
+                )
+            rows += [projected(batch, fields, Absent()) for batch in table.to_batches()]
+        return EqualityKeys.of(fields, pa.Table.from_batches(rows, schema=pa.schema(fields)))
+
+
+class _Ranges(RawIOBase):
+    """A large object read piece by piece."""
+
+    def __init__(self, files: DataFiles, one: Input) -> None:
+        self._files, self._uri, self._size, self._at = files, canonical(one.path), one.size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        length = self._size - self._at if size < 0 else min(size, self._size - self._at)
+        found = self._files.get_range(self._uri, self._at, length) if length > 0 else b""
+        self._at += len(found)
+        return found
+
+
+def _leaves(file: pq.ParquetFile) -> Iterator[Any]:
+    return (file.schema.column(place) for place in range(len(file.schema)))
+
+
+def _empty(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """As many rows as the file has, of no column."""
+    left = file.metadata.num_rows
+    while left > 0:
+        rows = min(left, BATCH_ROWS)
+        yield pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        left -= rows
+
+
+def _column(rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    """A column by its id, also within structs."""
+    for found, array in _columns(rows.schema, rows.columns):
+        if id_of(found) == id_of(field):
+            return array
+    raise UnsupportedTableError(f"an equality delete goes by {field.name}, which no schema has; nothing was rewritten")
+
+
+def _columns(fields: Any, arrays: Sequence[pa.Array]) -> Iterator[tuple[pa.Field, pa.Array]]:
+    for found, array in zip(fields, arrays, strict=True):
+        yield found, array
+        if pa.types.is_struct(found.type):
+            yield from _columns(found.type, array.flatten())
+
+
+def _within(fields: Any) -> Iterator[pa.Field]:
+    for found in fields:
+        yield found
+        if pa.types.is_struct(found.type):
+            yield from _within(found.type)
+
+
+def _with_lineage(rows: pa.RecordBatch, one: Input, at: int) -> pa.RecordBatch:
+    """With each row's own id and the commit that last changed it, where the file does not store them itself."""
+    numbers = [id_of(field) for field in rows.schema]
+    places = numbers.index(ROW_ID), numbers.index(LAST_UPDATED)
+    columns = list(rows.columns)
+    if one.first_row_id is not None:
+        own = pa.array(np.arange(at, at + rows.num_rows, dtype=np.int64) + one.first_row_id)
+        columns[places[0]] = pc.coalesce(columns[places[0]], own)
+        columns[places[1]] = pc.coalesce(columns[places[1]], pa.scalar(one.sequence, pa.int64()))
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)

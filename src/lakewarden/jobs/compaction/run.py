@@ -1,0 +1,239 @@
+"""Apply a compaction plan: groups of many tables rewritten side by side under leases, each table committed by itself.
+
+A group that somebody else works on is left to them. What was rewritten counts only once it is committed, and a commit
+takes only groups whose files nobody touched meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lakewarden.ledger.lease import Lease
+from lakewarden.model.compaction import GroupFiles, GroupLease, Landed, Prepared
+from lakewarden.model.errors import LeaseHeldError, PlanOutdatedError
+from lakewarden.model.plan import TablePlan
+from lakewarden.model.run import PlanResult
+from lakewarden.model.table import Pointer
+from lakewarden.steps.apply.claim import Claim
+from lakewarden.steps.apply.guard import all_held
+from lakewarden.steps.apply.lineage import lineage
+from lakewarden.steps.apply.table_run import TableRun
+from lakewarden.steps.deployment import Deployment, required
+from lakewarden.steps.in_spark import in_spark
+from lakewarden.steps.observe.fleet import pointer_of
+from lakewarden.steps.plan.rows import group_rows
+
+COMPACTED, LEFT = "compacted", "group left"
+# Groups that are rewritten before the next commits are made, and the most that one commit names in its summary.
+GROUPS_A_ROUND = 64
+# While a run rests, it looks this often whether it may go on.
+SECONDS_BETWEEN_LOOKS = 5.0
+
+
+class Run(TableRun):
+    """One run of one compaction plan."""
+
+    def __init__(self, claim: Claim, rows: pa.Table) -> None:
+        super().__init__(claim)
+        self._groups = _by_table(rows)
+        self._left: dict[str, str] = {step["group"]: step["why"] for step in self.steps(LEFT)}
+        self._commits = list(self.steps(COMPACTED))
+        self._done: dict[str, Mapping[str, Any]] = {name: step for step in self._commits for name in step["groups"]}
+
+    @classmethod
+    def prepare(cls, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Self]:
+        """The groups, read and checked against the plan's digests before the plan is claimed."""
+        rows = group_rows(deployment.stores, result, result.plan.allowed(lifted))
+        return partial(cls, rows=rows)
+
+    def is_done(self, table: TablePlan) -> bool:
+        return not self._open(table)
+
+    def changed(self) -> Mapping[str, int]:
+        return {
+            "groups": len(self._done),
+            "files": sum(int(step["files_removed"]) for step in self._commits),
+        }
+
+    def kept(self) -> Mapping[str, int]:
+        return {"groups": len(self._left)} if self._left else {}
+
+    def change(self, tables: Sequence[TablePlan]) -> None:
+        """Round by round: take the groups' leases, rewrite them all in one Spark job, commit table by table."""
+        total = sum(len(self._open(table)) for table in tables)
+        budget = _budget(tables)
+        while round_ := self._next_round(tables):
+            if budget and self._spent >= budget:
+                for table, groups in round_:
+                    for group in groups:
+                        self._leave(table, group.name, f"max_bytes_per_run is {budget}, and that much was rewritten")
+                continue
+            self.check_may_go_on()
+            began = self.deployment.clock.boot()
+            self._round(round_)
+            left = sum(len(self._open(table)) for table in tables)
+            self.claim.progress("rewrite groups", total - left, total)
+            if left:
+                self._rest(self.deployment.clock.boot() - began, _share(tables))
+
+    @property
+    def _spent(self) -> int:
+        return sum(int(step["bytes_removed"]) for step in self._commits)
+
+    def _rest(self, worked: float, share: float) -> None:
+        """Leave the stores to others for as long as keeps the run to its share of the time."""
+        until = self.deployment.clock.boot() + worked * (1 / share - 1)
+        while (left := until - self.deployment.clock.boot()) > 0:
+            self.check_may_go_on()
+            self.deployment.clock.sleep(min(left, SECONDS_BETWEEN_LOOKS))
+
+    def _open(self, table: TablePlan) -> list[GroupFiles]:
+        """The groups of a table that are neither rewritten nor left."""
+        every = self._groups.get(table.identifier, ())
+        return [group for group in every if group.name not in self._done and group.name not in self._left]
+
+    def _next_round(self, tables: Sequence[TablePlan]) -> list[tuple[TablePlan, list[GroupFiles]]]:
+        """Some groups of the first tables that have any left to do."""
+        found: list[tuple[TablePlan, list[GroupFiles]]] = []
+        room = GROUPS_A_ROUND
+        for table in tables:
+            if room and self.left_to_do(table.identifier) and (groups := self._open(table)[:room]):
+                found.append((table, groups))
+                room -= len(groups)
+        return found
+
+    def _round(self, round_: Sequence[tuple[TablePlan, list[GroupFiles]]]) -> None:
+        with ExitStack() as stack:
+            prepared: dict[str, tuple[TablePlan, Pointer, Prepared]] = {}
+            leases: dict[str, Lease] = {}
+            for table, groups in round_:
+                self.attempt(table, partial(self._prepare, groups, stack, prepared, leases))
+            answers = dict(self._rewritten(prepared, leases))
+            for table, pointer, ready in prepared.values():
+                self.attempt(table, partial(self._commit, pointer, ready, answers, leases))
+
+    def _prepare(
+        self,
+        groups: Sequence[GroupFiles],
+        stack: ExitStack,
+        prepared: dict[str, tuple[TablePlan, Pointer, Prepared]],
+        leases: dict[str, Lease],
+        table: TablePlan,
+    ) -> None:
+        """Lease the groups of one table that nobody else works on, and find out what their files are now."""
+        name = table.identifier
+        found = pointer_of(self.deployment, name)
+        if found is None:
+            raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+        compactor = required(self.deployment.format_of(name).compactor, name)
+        mine = []
+        for group in groups:
+            key = f"compaction/{table.uuid}/{group.name}"
+            try:
+                lease = self.deployment.leases.acquire(key, int(table.policy["lease_ttl_seconds"]), wait=0.0)
+            except LeaseHeldError as error:
+                self._leave(table, group.name, error.message)
+                continue
+            leases[group.name] = stack.enter_context(lease)
+            mine.append(group)
+        ready = compactor.prepare(found[1], table.uuid, mine, int(table.detail["target_bytes"]), self.run_id)
+        for group_name in ready.done:
+            # Committed by this run, which then crashed before it wrote that down.
+            self._done[group_name] = {}
+        for group_name, why in ready.dropped.items():
+            self._leave(table, group_name, why)
+        if ready.orders:
+            prepared[name] = (table, found[1], ready)
+
+    def _rewritten(
+        self, prepared: Mapping[str, tuple[TablePlan, Pointer, Prepared]], leases: Mapping[str, Lease]
+    ) -> Iterator[tuple[str, str]]:
+        """What each group's task answers."""
+        from lakewarden.jobs.compaction.plan import workers_of
+        from lakewarden.pipeline.rewrite.files import ORDERS, rewrite_groups
+
+        orders = [
+            {"group": group, "format": table.format, "order": text}
+            for table, _, ready in prepared.values()
+            for group, text in ready.orders.items()
+        ]
+        rows = pa.Table.from_pylist(orders, schema=ORDERS)
+        workers, stores = workers_of(self.deployment), self.deployment.stores
+        if orders:
+            spark = self.deployment.warm_spark().result()
+            yield from in_spark(lambda: list(rewrite_groups(spark, rows, workers, stores)))
+
+    def _commit(
+        self,
+        pointer: Pointer,
+        ready: Prepared,
+        answers: Mapping[str, str],
+        leases: Mapping[str, Lease],
+        table: TablePlan,
+    ) -> None:
+        """One table's groups, in one commit."""
+        name = table.identifier
+        compactor = required(self.deployment.format_of(name).compactor, name)
+        mine = {group: answers[group] for group in ready.orders if group in answers}
+        held = {group: leases[group] for group in mine}
+        may_commit = partial(self._may_commit, list(held.values()))
+        may_commit()
+        landed = compactor.commit(
+            pointer,
+            ready,
+            mine,
+            {group: GroupLease(lease.key, lease.epoch) for group, lease in held.items()},
+            lineage(self.deployment, self.plan, self.run_id),
+            int(self.now().timestamp() * 1000),
+            may_commit,
+        )
+        self._record(table, landed)
+
+    def _may_commit(self, leases: Sequence[Lease]) -> None:
+        self.check_may_go_on()
+        all_held(leases)
+
+    def _record(self, table: TablePlan, landed: Landed) -> None:
+        if landed.groups:
+            step = {
+                "table": table.identifier,
+                "snapshot": landed.snapshot,
+                "groups": list(landed.groups),
+                "files_removed": landed.files_removed,
+                "files_added": landed.files_added,
+                "bytes_removed": landed.bytes_removed,
+                "bytes_added": landed.bytes_added,
+            }
+            self.deployment.ledger.runs.step(self.run_id, COMPACTED, step)
+            self._commits.append(step)
+            self._done |= {name: step for name in landed.groups}
+        for group, why in landed.dropped.items():
+            self._leave(table, group, why)
+
+    def _leave(self, table: TablePlan, group: str, why: str) -> None:
+        self._left[group] = why
+        detail = {"table": table.identifier, "group": group, "why": why}
+        self.deployment.ledger.runs.step(self.run_id, LEFT, detail)
+
+
+def _budget(tables: Sequence[TablePlan]) -> int:
+    """How many bytes one run rewrites; 0 is all of them."""
+    return max((int(table.policy["max_bytes_per_run"]) for table in tables), default=0)
+
+
+def _share(tables: Sequence[TablePlan]) -> float:
+    return min((float(table.policy["bandwidth_share"]) for table in tables), default=1.0)
+
+
+def _by_table(rows: pa.Table) -> dict[str, list[GroupFiles]]:
+    """The plan's groups, by table, in the order of their names."""
+    found: dict[str, list[GroupFiles]] = {}
+    grouped = rows.select(["table", "group", "uri"]).group_by(["table", "group"]).aggregate([("uri", "list")])
+    for row in grouped.sort_by([("table", "ascending"), ("group", "ascending")]).to_pylist():
+        found.setdefault(row["table"], []).append(GroupFiles(row["group"], tuple(sorted(row["uri_list"]))))
+    return found

@@ -1,0 +1,23 @@
+"""The keys of `[compaction]`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from lakewarden.steps.section import JobSection
+
+
+class Compaction(JobSection):
+    """Without a target of its own, a table's write.target-file-size-bytes counts."""
+
+    section_only: ClassVar[frozenset[str]] = frozenset({"max_bytes_per_run", "bandwidth_share"})
+
+    cron: str | None = "0 1 * * *"
+    target_file_size_bytes: int | None = Field(default=None, ge=1 << 20)
+    strategy: Literal["binpack", "sort", "zorder"] = "binpack"
+    min_input_files: int = Field(default=5, ge=2)
+    max_bytes_per_run: int = Field(default=0, ge=0)
+    bandwidth_share: float = Field(default=0.3, gt=0, le=1)
+    lease_ttl_seconds: int = Field(default=300, ge=60, le=3600)

@@ -1,0 +1,241 @@
+"""Which files of a partition become fewer, and what that is worth. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from math import ceil
+from typing import Any, Protocol
+
+from lakewarden.model.errors import Refusal
+from lakewarden.model.ports import Blobs, ReadAvro, Rows
+from lakewarden.model.table import Pointer, TableState
+
+# A file below this share of the target is small; one above the other share is cut in two.
+SMALL, LARGE = 0.75, 1.8
+# Level 0 is below a quarter of the target. Files of one level are rewritten together, so that no row moves at every run.
+LEVELS = (0.25, SMALL)
+# A file is rewritten for its deletes alone from this share of its rows on.
+DELETED_SHARE = 0.2
+# A group's bytes are at most so many targets: what one task reads and writes.
+GROUP_TARGETS = 2
+GROUP_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPolicy:
+    """What a table's owner wants of compaction."""
+
+    enabled: bool
+    dry_run: bool
+    target_file_size_bytes: int | None
+    strategy: str
+    min_input_files: int
+    max_bytes_per_run: int
+    bandwidth_share: float
+    lease_ttl_seconds: int
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> CompactionPolicy:
+        """The policy that these values of `[compaction]` spell, under the user's names and units."""
+        return CompactionPolicy(**{found.name: values[found.name] for found in fields(CompactionPolicy)})
+
+    def as_values(self) -> dict[str, Any]:
+        """The policy under the user's names and units, as a plan records it."""
+        return {name: value for name, value in asdict(self).items() if name != "enabled"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFile:
+    """A live data file of one partition. `deleted` are the rows that position deletes and vectors take from it alone."""
+
+    path: str
+    size: int
+    rows: int
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """Files that are rewritten together, and why."""
+
+    files: tuple[PartitionFile, ...]
+    reason: str
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def outputs(self, target: int) -> int:
+        """How many files the group becomes: as few as can be without one that is too large."""
+        return outputs_of(self.bytes, target)
+
+    @property
+    def name(self) -> str:
+        """The same for the same files, in whatever order: what a lease is held on."""
+        joined = "\n".join(sorted(file.path for file in self.files))
+        return hashlib.sha256(joined.encode()).hexdigest()[:16]
+
+
+def outputs_of(size: int, target: int) -> int:
+    """Into how many files so many bytes go."""
+    return max(1, ceil(size / (LARGE * target)))
+
+
+def roll_size(size: int, target: int) -> int:
+    """At which size a file is ended, so that so many bytes become files of about the same size."""
+    count = outputs_of(size, target)
+    return ceil(size / count) if count > 1 else ceil(LARGE * target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A file, or files that become one file of this size."""
+
+    files: tuple[PartitionFile, ...]
+    reason: str = ""
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether deletes alone are a reason to rewrite it."""
+        return any(file.deleted > 0 and file.deleted >= DELETED_SHARE * file.rows for file in self.files)
+
+
+def groups_of(files: Iterable[PartitionFile], target: int, min_input_files: int) -> list[FileGroup]:
+    """The groups of one partition. A group leaves fewer files, cuts one that is too large, or applies deletes.
+
+    What a group becomes is no candidate for the next plan: its files are of the right size, or too few to be grouped. For
+    that, small files that together reach the next level are judged there once more, with what is there already.
+    """
+    units = [_Unit((file,)) for file in sorted(files, key=lambda file: (file.size, file.path))]
+    groups: list[FileGroup] = []
+    for level, share in enumerate(LEVELS):
+        waiting = sorted((unit for unit in units if unit.size < share * target), key=lambda unit: unit.size)
+        units = [unit for unit in units if unit.size >= share * target]
+        for some in _bins(waiting, target):
+            whole = _Unit(tuple(file for unit in some for file in unit.files), f"small files, level {level}")
+            if len(some) >= min_input_files or any(unit.heavy for unit in some):
+                if share * target <= whole.size < LEVELS[-1] * target:
+                    units.append(whole)
+                else:
+                    groups.append(FileGroup(whole.files, whole.reason))
+            else:
+                groups += [FileGroup(unit.files, unit.reason) for unit in some if unit.reason]
+    for unit in units:
+        if unit.heavy or unit.size > LARGE * target:
+            groups.append(FileGroup(unit.files, "deletes" if unit.heavy else "too large"))
+    return groups
+
+
+def _bins(units: Sequence[_Unit], target: int) -> list[list[_Unit]]:
+    """The units in order, cut where a bin would be more than one task should carry."""
+    bins: list[list[_Unit]] = []
+    weight = count = 0
+    for unit in units:
+        if not bins or weight + unit.size > GROUP_TARGETS * target or count + len(unit.files) > GROUP_FILES:
+            bins.append([])
+            weight = count = 0
+        bins[-1].append(unit)
+        weight += unit.size
+        count += len(unit.files)
+    return bins
+
+
+@dataclass(frozen=True, slots=True)
+class Compactable:
+    """One table as planning sees it: whether it can be compacted, to which size, or why not."""
+
+    target: int = 0
+    refusal: Refusal | None = None
+    left: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFiles:
+    """A planned group: its name, and the addresses of its files."""
+
+    name: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Groups of one table that can be rewritten now: an order for each, and what became of the others.
+
+    `orders` are texts that the format's worker understands. `done` are groups that this run has committed before,
+    `dropped` those that cannot be rewritten any more, with the reason.
+    """
+
+    seen: Any
+    orders: Mapping[str, str] = field(default_factory=dict)
+    done: Sequence[str] = ()
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    kept: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLease:
+    """The lease under which a group was rewritten."""
+
+    key: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What one commit did."""
+
+    snapshot: int | None
+    groups: Sequence[str]
+    dropped: Mapping[str, str]
+    files_added: int = 0
+    files_removed: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+
+
+class RewriteWorker(Protocol):
+    """What executors do for compaction. It is pickled."""
+
+    def data_files(self, blobs: Blobs, avro: ReadAvro) -> Rows:
+        """What manifests hold of live files, a row a file.
+
+        `partition` (its bytes), `content` (0 data, 1 deletes by position, 2 deletes by equality), `path`, `size` in bytes,
+        `rows`, and `about`: the one data file that deletes are about, null where it is not said.
+        """
+        ...
+
+    def rewrite(self, order: str, stores: Any) -> str:
+        """The order's answer: new files that were written, or why not. Raises nothing that a lake can cause."""
+        ...
+
+
+class Compactor(Protocol):
+    """How a format's tables are compacted: what can be planned, rewritten and committed."""
+
+    @property
+    def worker(self) -> RewriteWorker: ...
+
+    def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable: ...
+
+    def prepare(self, pointer: Pointer, uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str) -> Prepared:
+        """The table as it is now, and an order for each group whose files are all there. Raises PlanOutdatedError."""
+        ...
+
+    def commit(
+        self,
+        pointer: Pointer,
+        prepared: Prepared,
+        answers: Mapping[str, str],
+        leases: Mapping[str, GroupLease],
+        properties: Mapping[str, str],
+        now_ms: int,
+        may_commit: Callable[[], None],
+    ) -> Landed:
+        """Put what was rewritten in the place of the groups' files, in one commit."""
+        ...

@@ -1,0 +1,240 @@
+"""Other writers at work between the rewriting and its commit: no row is lost, none comes back, and what can land does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakewarden.formats.iceberg.compaction import compactor as compacting
+from lakewarden.model.compaction import GroupFiles, GroupLease
+from lakewarden.model.errors import LeaseLostError
+from lakewarden.model.run import RunResult
+from lakewarden.model.table import Pointer
+from lakewarden.pipeline.rewrite import files as rewriting
+from lakewarden.steps.plan.files import load_plan
+from lakewarden.steps.plan.rows import group_rows
+from tests.jobs.snapshot_expiry.expiry_site import Site, document_of
+from tests.support.oracle_tables import delete_equal
+from tests.support.spark import add_sqlite_catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB, LAKE = "compaction", "crowded"
+Act = Callable[[str], object]
+
+
+@dataclass
+class Crowd:
+    site: Site
+    spark: SparkSession
+    monkeypatch: pytest.MonkeyPatch
+    made: int = 0
+
+    def table(self, by: str = "", version: int = 2) -> str:
+        """Three files of each partition, ids 0 to 11."""
+        self.made += 1
+        name = f"{LAKE}.t.t{self.site.base.name[-1]}_{self.made}"
+        self.spark.sql(
+            f"CREATE TABLE {name} (id BIGINT, part STRING) USING iceberg {f'PARTITIONED BY ({by})' if by else ''} "
+            f"TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='merge-on-read', "
+            "'write.distribution-mode'='none')"
+        )
+        for first in (0, 4, 8):
+            self.insert(name, first, first + 4)
+        return name
+
+    def insert(self, name: str, first: int, end: int) -> None:
+        self.spark.sql(
+            f"INSERT INTO {name} SELECT id, IF(id % 2 = 0, 'a', 'b') FROM range({first}, {end}, 1, 1) ORDER BY 2"
+        )
+
+    def ids(self, name: str, at: str = "") -> list[int]:
+        self.spark.sql(f"REFRESH TABLE {name}")
+        return sorted(row[0] for row in self.spark.sql(f"SELECT id FROM {name} {at}").collect())
+
+    def files(self, name: str) -> int:
+        return int(self.spark.sql(f"SELECT count(*) FROM {name}.data_files").collect()[0][0])
+
+    def document(self, name: str) -> dict[str, Any]:
+        return document_of(self.site.catalog(LAKE).load_table(name.removeprefix(f"{LAKE}.")))
+
+    def compacted(self, name: str, meanwhile: Act | None = None) -> RunResult:
+        """One plan and its run; `meanwhile` happens when the files are written and nothing is committed."""
+        plan = self.site.plan(JOB, name)
+        assert plan.table(name).changes["groups"]
+        if meanwhile is None:
+            return self.site.apply(plan)
+        rewrite = rewriting.rewrite_groups
+
+        def then(*given: Any) -> Iterator[tuple[str, str]]:
+            found = list(rewrite(*given))
+            meanwhile(name)
+            yield from found
+
+        with self.monkeypatch.context() as patched:
+            patched.setattr(rewriting, "rewrite_groups", then)
+            return self.site.apply(plan)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    base = tmp_path_factory.mktemp("crowded")
+    properties = add_sqlite_catalog(spark, LAKE, base / "catalog.db", f"file://{base}/warehouse")
+    spark.sql(f"CREATE NAMESPACE {LAKE}.t")
+    with Site(base, {LAKE: properties}) as site:
+        site.sections["compaction"] = {"min_input_files": 2}
+        yield site
+
+
+_crowds = [0]
+
+
+@pytest.fixture
+def crowd(lake: Site, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
+    yield Crowd(lake, spark, monkeypatch, _crowds[0])
+    _crowds[0] += 10
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_append_is_not_lost(crowd: Crowd, version: int) -> None:
+    name = crowd.table(version=version)
+    result = crowd.compacted(name, lambda table: crowd.insert(table, 100, 103))
+    assert (result.status, result.changed) == ("done", {"groups": 1, "files": 3})
+    assert crowd.ids(name) == [*range(12), 100, 101, 102]
+    assert crowd.files(name) == 2
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_group_whose_rows_were_deleted_is_dropped_and_the_others_land(crowd: Crowd, version: int) -> None:
+    name = crowd.table(by="part", version=version)
+    result = crowd.compacted(name, lambda table: crowd.spark.sql(f"DELETE FROM {table} WHERE id = 6"))
+    assert result.changed == {"groups": 1, "files": 3}
+    assert result.kept == {"groups": 1}
+    assert crowd.ids(name) == [i for i in range(12) if i != 6]
+    assert crowd.files(name) == 4
+    # The next run takes up what this one had to leave.
+    assert crowd.compacted(name).changed["groups"] == 1
+    assert crowd.ids(name) == [i for i in range(12) if i != 6]
+
+
+def test_a_group_whose_file_is_gone_is_dropped(crowd: Crowd) -> None:
+    name = crowd.table(by="part")
+    left = "SELECT id FROM {0} WHERE part = 'a' AND id > 6"
+    overwrite = f"INSERT OVERWRITE {{0}} PARTITION (part='a') {left}"
+    result = crowd.compacted(name, lambda table: crowd.spark.sql(overwrite.format(table)))
+    assert result.changed["groups"] == 1
+    assert crowd.ids(name) == sorted([8, 10, *range(1, 12, 2)])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_delete_by_value_that_came_meanwhile_still_deletes(crowd: Crowd, version: int) -> None:
+    """Two of them, one before the files were read and one since: a row that either took does not come back."""
+    name = crowd.table(version=version)
+    delete_equal(crowd.spark, name, [3])
+    result = crowd.compacted(name, lambda table: delete_equal(crowd.spark, table, [5]))
+    assert result.changed == {"groups": 1, "files": 3}
+    assert crowd.ids(name) == [i for i in range(12) if i not in (3, 5)]
+    summary = crowd.document(name)["snapshots"][-1]["summary"]
+    assert summary["removed-equality-delete-files"] == "1"
+
+
+def test_a_row_that_was_written_again_after_its_delete_stays(crowd: Crowd) -> None:
+    name = crowd.table()
+    delete_equal(crowd.spark, name, [1])
+    crowd.insert(name, 1, 2)
+    assert crowd.compacted(name).status == "done"
+    assert crowd.ids(name) == list(range(12))
+    assert crowd.files(name) == 1
+
+
+def test_a_delete_without_a_partition_reaches_files_of_every_spec(crowd: Crowd) -> None:
+    name = crowd.table()
+    delete_equal(crowd.spark, name, [2, 9])
+    crowd.spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD part")
+    crowd.insert(name, 20, 24)
+    crowd.insert(name, 24, 28)
+    before = crowd.ids(name)
+    assert crowd.compacted(name).status == "done"
+    assert crowd.ids(name) == before == [*(i for i in range(12) if i not in (2, 9)), *range(20, 28)]
+
+
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE {} ADD COLUMN more INT", "ALTER TABLE {} ADD PARTITION FIELD bucket(2, id)"]
+)
+def test_a_table_that_was_altered_meanwhile_is_left_as_it_is(crowd: Crowd, change: str) -> None:
+    name = crowd.table()
+    result = crowd.compacted(name, lambda table: crowd.spark.sql(change.format(table)))
+    assert (result.status, [failed.code for failed in result.failed]) == ("failed", ["LW-TABLE-009"])
+    assert crowd.ids(name) == list(range(12))
+    assert crowd.files(name) == 3
+
+
+def test_a_table_that_was_rolled_back_meanwhile_is_left_as_it_is(crowd: Crowd) -> None:
+    name = crowd.table()
+    first = crowd.document(name)["snapshots"][0]["snapshot-id"]
+    call = f"CALL {LAKE}.system.rollback_to_snapshot('{name.removeprefix(LAKE + '.')}', {first})"
+    result = crowd.compacted(name, lambda _: crowd.spark.sql(call))
+    assert [failed.code for failed in result.failed] == ["LW-TABLE-009"]
+    assert crowd.ids(name) == list(range(4))
+
+
+def test_a_run_that_died_after_its_commit_does_not_commit_again(crowd: Crowd) -> None:
+    name = crowd.table()
+    plan = crowd.site.plan(JOB, name)
+    replace = compacting.replace_files
+
+    def killed(*given: Any) -> Any:
+        replace(*given)
+        raise KeyboardInterrupt
+
+    with crowd.monkeypatch.context() as patched:
+        patched.setattr(compacting, "replace_files", killed)
+        with pytest.raises(KeyboardInterrupt):
+            crowd.site.apply(plan)
+    snapshots = len(crowd.document(name)["snapshots"])
+    crowd.site.close()
+    assert crowd.site.apply(plan).status == "done"
+    assert len(crowd.document(name)["snapshots"]) == snapshots
+    assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 1)
+
+
+def test_a_group_that_somebody_else_works_on_is_left_to_them(crowd: Crowd) -> None:
+    name = crowd.table(by="part")
+    plan = crowd.site.plan(JOB, name)
+    stores = crowd.site.warden._deployment.stores
+    rows = group_rows(stores, load_plan(stores, plan.path), {name})
+    taken = rows["group"][0].as_py()
+    with crowd.site.another()._deployment.leases.acquire(f"compaction/{plan.table(name).uuid}/{taken}", 60):
+        result = crowd.site.apply(plan)
+    assert (result.changed, result.kept) == ({"groups": 1, "files": 3}, {"groups": 1})
+    assert crowd.ids(name) == list(range(12))
+
+
+def test_a_worker_that_was_given_up_does_not_commit(crowd: Crowd) -> None:
+    """A later holder of the group's lease has committed: whatever this one rewrote is not taken."""
+    name = crowd.table()
+    compactor = crowd.site.warden._deployment.formats[LAKE].compactor
+    assert compactor is not None
+    document = crowd.document(name)
+    head = document["snapshots"][-1]
+    paths = tuple(row[0] for row in crowd.spark.sql(f"SELECT file_path FROM {name}.data_files").collect())
+    pointer = Pointer(name, "")
+    ready = compactor.prepare(pointer, document["table-uuid"], [GroupFiles("g", paths)], 1 << 29, "mine")
+    answers = {g: compactor.worker.rewrite(o, crowd.site.warden._deployment.stores) for g, o in ready.orders.items()}
+    # Another worker commits something else under the same lease, one epoch on.
+    crowd.spark.conf.set("spark.sql.iceberg.snapshot-property.lakewarden.lease-key", "k")
+    crowd.spark.conf.set("spark.sql.iceberg.snapshot-property.lakewarden.lease-epoch", "8")
+    try:
+        crowd.insert(name, 50, 52)
+    finally:
+        crowd.spark.conf.unset("spark.sql.iceberg.snapshot-property.lakewarden.lease-key")
+        crowd.spark.conf.unset("spark.sql.iceberg.snapshot-property.lakewarden.lease-epoch")
+    with pytest.raises(LeaseLostError, match="epoch 8"):
+        compactor.commit(
+            pointer, ready, answers, {"g": GroupLease("k", 7)}, {"lakewarden.run": "mine"}, head["timestamp-ms"], lambda: None
+        )  # fmt: skip
+    assert crowd.ids(name) == [*range(12), 50, 51]

@@ -1,0 +1,80 @@
+"""Which files are rewritten together: fewer afterwards, never the same ones twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.model.compaction import DELETED_SHARE, FileGroup, PartitionFile, groups_of
+
+TARGET = 1000
+
+
+def file(name: int, size: int, deleted: int = 0) -> PartitionFile:
+    return PartitionFile(f"f{name:04d}", size, rows=100, deleted=deleted)
+
+
+def after(files: list[PartitionFile], groups: list[FileGroup]) -> list[PartitionFile]:
+    """The partition once the groups are rewritten: each group's bytes in files of the target's size, less its deletes."""
+    gone = {one.path for group in groups for one in group.files}
+    left = [one for one in files if one.path not in gone]
+    for group in groups:
+        count = group.outputs(TARGET)
+        left += [
+            PartitionFile(f"{group.name}-{place}", group.bytes // count, rows=100, deleted=0) for place in range(count)
+        ]
+    return left
+
+
+def test_small_files_become_one() -> None:
+    groups = groups_of([file(i, 10) for i in range(12)], TARGET, min_input_files=5)
+    assert [len(group.files) for group in groups] == [12]
+    assert groups[0].outputs(TARGET) == 1
+
+
+def test_too_few_small_files_are_left_alone() -> None:
+    assert groups_of([file(i, 10) for i in range(4)], TARGET, min_input_files=5) == []
+
+
+def test_files_of_the_right_size_are_left_alone() -> None:
+    assert groups_of([file(i, 900) for i in range(20)], TARGET, min_input_files=2) == []
+
+
+def test_a_file_that_is_too_large_is_cut() -> None:
+    groups = groups_of([file(1, 1801), file(2, 1799)], TARGET, min_input_files=2)
+    assert [(group.reason, group.outputs(TARGET)) for group in groups] == [("too large", 2)]
+
+
+def test_small_files_that_reach_the_next_level_meet_what_is_there() -> None:
+    files = [*(file(i, 100) for i in range(5)), *(file(10 + i, 300) for i in range(3))]
+    groups = groups_of(files, TARGET, min_input_files=4)
+    assert [len(group.files) for group in groups] == [8]
+
+
+def test_deletes_alone_are_a_reason() -> None:
+    share = int(100 * DELETED_SHARE)
+    groups = groups_of([file(1, 900, share), file(2, 900, share - 1), file(3, 10, share)], TARGET, min_input_files=5)
+    assert sorted(one.path for group in groups for one in group.files) == ["f0001", "f0003"]
+
+
+def test_a_group_is_no_more_than_one_task_carries() -> None:
+    groups = groups_of([file(i, 200) for i in range(100)], TARGET, min_input_files=2)
+    assert all(group.bytes <= 2 * TARGET for group in groups)
+    assert len({one.path for group in groups for one in group.files}) == 100
+
+
+def test_a_group_has_one_name_in_whatever_order() -> None:
+    one, other = file(1, 10), file(2, 20)
+    assert FileGroup((one, other), "").name == FileGroup((other, one), "").name != FileGroup((one,), "").name
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 100)), max_size=60),
+    st.integers(2, 8),
+)
+def test_no_file_is_in_two_groups_and_the_next_plan_is_empty(sizes: list[tuple[int, int]], least: int) -> None:
+    files = [file(place, size, deleted) for place, (size, deleted) in enumerate(sizes)]
+    groups = groups_of(files, TARGET, least)
+    paths = [one.path for group in groups for one in group.files]
+    assert len(paths) == len(set(paths))
+    assert groups_of(after(files, groups), TARGET, least) == []
