@@ -94,7 +94,7 @@ def test_without_its_forecast_a_report_starts_none(world: World, starts: list[st
     assert (starts, Path(out).is_file()) == ([], True)
 
 
-def test_apply_of_a_manifest_plan_is_the_one_that_does(tmp_path: Path, starts: list[str]) -> None:
+def test_apply_of_a_manifest_plan_is_one_that_does(tmp_path: Path, starts: list[str]) -> None:
     world = make_world(tmp_path, ("sales.orders",))
     with world.config.open("a") as config:
         config.write("\n[manifest_rewrite]\nmin_manifests = 2\nmin_gain = 0.0\n")
@@ -105,7 +105,7 @@ def test_apply_of_a_manifest_plan_is_the_one_that_does(tmp_path: Path, starts: l
     world.close()
     assert starts == ["started"]
     assert SENTENCE is not None
-    assert "`apply` of a `manifest-rewrite` plan" in SENTENCE[1]
+    assert "`apply` of a `manifest-rewrite` or `compaction` plan" in SENTENCE[1]
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
