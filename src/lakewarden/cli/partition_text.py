@@ -8,6 +8,7 @@ from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.model.plan import Plan, TablePlan
+from lakewarden.steps.counts import Count
 
 SHOWN_PARTITIONS = 10
 SHOWN_EMPTY = 5
@@ -94,11 +95,11 @@ def drop_question(plan: Plan, lifted: Collection[str] = ()) -> str:
 
 def _counts(going: Mapping[str, int], whole: Mapping[str, int]) -> str:
     partitions = f"{number(going['partitions'])} of {number(whole['partitions'])} partitions"
-    return f"{partitions}, {number(going['rows'])} rows, {size(going['bytes'])}"
+    return f"{partitions}, {Count(going['rows'], 'rows')}, {size(going['bytes'])}"
 
 
 def _held(line: Line) -> str:
-    return f"{number(line['rows'])} rows, {size(line['bytes'])}"
+    return f"{Count(line['rows'], 'rows')}, {size(line['bytes'])}"
 
 
 def _largest_first(lines: Sequence[Line]) -> list[Line]:
@@ -107,7 +108,7 @@ def _largest_first(lines: Sequence[Line]) -> list[Line]:
 
 def _rest(going: Mapping[str, int], whole: Mapping[str, int]) -> str:
     rows, held = whole["rows"] - going["rows"], whole["bytes"] - going["bytes"]
-    return f"; {number(rows)} rows, {size(held)} stay"
+    return f"; {Count(rows, 'rows')}, {size(held)} stay"
 
 
 def _range(lines: Sequence[Line]) -> str:

@@ -80,7 +80,8 @@ def show(
     """Show a plan that was made earlier."""
     warden = worker.open_worker(shared)
     result = warden.load_plan(plan_dir)
-    rows = list(warden.plan_rows(plan_dir, verdict, limit)) if files or verdict else None
+    found = warden.plan_rows(plan_dir, verdict, limit) if files or verdict else None
+    rows = None if found is None else sorted(found, key=lambda row: str(row["uri"]))
     standing, screen = warden.standing(result.plan), Screen()
     if shared.as_json:
         more = {} if rows is None else {"files": rows}

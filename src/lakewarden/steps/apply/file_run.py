@@ -103,9 +103,8 @@ class FileRun:
         with self.recorder:
             opened = self._finish_open_batches(expired)
             if expired and (opened or self.counts.processed < self.rows.num_rows):
-                raise PlanExpiredError(
-                    f"plan {self.plan.plan_id} expired before its run was finished; its open batch was settled"
-                )
+                settled = "; its open batch was settled" if opened else ""
+                raise PlanExpiredError(f"plan {self.plan.plan_id} expired before its run was finished{settled}")
             self._delete_all()
         self._verify()
         self._accept_shrunk()
