@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 import lakewarden
 from lakewarden.model.actor import Actor
 from lakewarden.model.arguments import RULES, UnfitError, checks_arguments, several
-from lakewarden.model.errors import ArgumentError, LakewardenError
+from lakewarden.model.errors import ArgumentError, LakewardenError, SparkFailedError
 from lakewarden.warden import Warden
+from lakewarden.wiring import Wiring
 from tests.support.worlds import World, make_world
 
 METHODS = {
@@ -103,17 +105,26 @@ def test_a_text_selects_the_tables_that_match_it_and_no_others(
     assert getattr(asked[0], name) == ("lake.sales.*",)
 
 
+# No text leads out of the directory that a test works in.
+TEXTS = st.text(st.characters(exclude_characters="/"))
 ANYTHING = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.lists(st.integers()),
-    st.dictionaries(st.text(), st.integers()), st.builds(object), st.just(Actor), st.just(print), st.builds(Path),
-    st.lists(st.text()), st.sets(st.text()),
+    st.none(), st.booleans(), st.integers(), st.floats(), TEXTS, st.binary(), st.lists(st.integers()),
+    st.dictionaries(TEXTS, st.integers()), st.builds(object), st.just(Actor), st.just(print), st.builds(Path),
+    st.lists(TEXTS), st.sets(TEXTS),
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warden]:
-    world = make_world(tmp_path_factory.mktemp("arguments"), ("sales.orders",))
-    yield world.warden
+    """A worker that writes where nobody is disturbed, and that starts no Spark."""
+    place = tmp_path_factory.mktemp("arguments")
+    world = make_world(place, ("sales.orders",))
+    refused: Future[Any] = Future()
+    refused.set_exception(SparkFailedError("there is no Spark here"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Wiring, "_warm_spark", lambda *_, **__: refused)
+        patch.chdir(place)
+        yield world.warden
     world.close()
 
 
