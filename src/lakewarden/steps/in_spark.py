@@ -29,13 +29,15 @@ def in_spark(work: Callable[[], T]) -> T:
 
 def seeing(session: Future[SparkSession], stores: Stores, places: Iterable[str]) -> Callable[[], SparkSession]:
     """How to come by the session, once its executors were found to see these directories and to reach these buckets."""
+    # Whoever compares comes by the session several times, with one question.
+    read = tuple(sorted(places))
 
     def looked_at() -> SparkSession:
         from lakewarden.pipeline.spark.preflight import Cluster
         from lakewarden.pipeline.spark.probe import Asked
 
         started = session.result()
-        Cluster(started).check(stores, Asked(read=tuple(sorted(places))))
+        Cluster(started).check(stores, Asked(read=read))
         return started
 
     return looked_at

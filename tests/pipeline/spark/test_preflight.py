@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +29,9 @@ from lakewarden.model.errors import (
 )
 from lakewarden.pipeline.spark.complaints import failed, judge
 from lakewarden.pipeline.spark.masters import refuse_silent
+from lakewarden.pipeline.spark.preflight import Cluster
 from lakewarden.pipeline.spark.probe import Asked, Question, Told, own_version, probe
+from lakewarden.steps.in_spark import seeing
 from lakewarden.storage.scratch import temporary_name
 from lakewarden.storage.stores import Stores
 
@@ -57,7 +60,7 @@ def test_an_executor_like_this_process_lacks_nothing(tmp_path: Path) -> None:
     with asked.prepared(Stores()) as prepared:
         told = told_by(prepared)
         assert prepared.files
-        judge([told], asked, CONTEXT)
+        judge([told], asked)
     assert not list(tmp_path.iterdir()), "nothing is left of the question"
 
 
@@ -98,9 +101,9 @@ def test_what_an_executor_lacks_is_named(told: Told, error: type[LakewardenError
     asked = Asked(written=("file:///state/plans/", "s3://state/"))
     fine = Told("node6", "/opt/python", own_version())
     with pytest.raises(error) as refused:
-        judge([fine, told], asked, CONTEXT)
+        judge([fine, told], asked)
     assert all(word in refused.value.message for word in words), refused.value.message
-    judge([fine], asked, CONTEXT)
+    judge([fine], asked)
 
 
 def test_directories_and_stores_are_looked_at(tmp_path: Path) -> None:
@@ -169,3 +172,13 @@ def test_no_directory_is_made_for_the_question(tmp_path: Path) -> None:
         (path,) = prepared.files
         assert os.path.dirname(path) == str(tmp_path)
         assert not (tmp_path / "a").exists()
+
+
+def test_whoever_comes_by_the_session_twice_asks_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Asked] = []
+    monkeypatch.setattr(Cluster, "check", lambda _, stores, question: asked.append(question))
+    session: Future[Any] = Future()
+    session.set_result("the session")
+    come_by = seeing(session, Stores(), (place for place in ("s3://b/", "s3://a/")))
+    assert (come_by(), come_by()) == ("the session", "the session")
+    assert asked == [Asked(read=("s3://a/", "s3://b/"))] * 2

@@ -46,7 +46,7 @@ def failed(error: Exception, context: SparkContext) -> LakewardenError:
     return SparkFailedError(f"a first small job failed on {where} ({cause_of(error)}); nothing was done")
 
 
-def judge(answers: Sequence[Told], asked: Asked, context: SparkContext) -> None:
+def judge(answers: Sequence[Told], asked: Asked) -> None:
     """Raise for the first thing that an executor lacks."""
     ours = own_version()
     for told in answers:

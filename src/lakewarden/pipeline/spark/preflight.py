@@ -48,7 +48,7 @@ class Cluster:
             return
         with asked.prepared(stores) as question:
             told = self._run(lambda: _tell(context, probe(question)))
-        judge(told, asked, context)
+        judge(told, asked)
         known.add(asked)
 
     def check_java(self) -> None:
