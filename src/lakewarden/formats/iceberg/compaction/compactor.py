@@ -188,7 +188,7 @@ class IcebergCompactor:
                 rows=int(live.file["record_count"]),
                 sequence=live.sequence,
                 first_row_id=live.file.get("first_row_id"),
-                deletes=tuple(one.delete for one in index.on(live)),
+                deletes=tuple(one.deletion for one in index.on(live)),
             )
             for live in present
         )

@@ -220,7 +220,7 @@ def _read_head(version: Version, files: Files, commit: Commit) -> Head:
         if content_of(row) == DELETES:
             for live in live_files(files, row, format_version):
                 deletes.append(live)
-                places[live_delete(live).delete.name] = place
+                places[live_delete(live).deletion.name] = place
         elif spec in wanted and may_hold(row, specs[spec], wanted[spec]):
             data |= {live.path: (place, live) for live in live_files(files, row, format_version)}
         else:
@@ -240,12 +240,12 @@ def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
             return f"{one.path} is not in the table any more"
         if found[1].sequence != one.sequence:
             return f"{one.path} was taken away and added again"
-        applied = {delete.name for delete in one.deletes}
+        applied = {deletion.name for deletion in one.deletes}
         now = {
-            live.delete.name
+            live.deletion.name
             for live in head.deletes.on(found[1])
             # An equality delete that came since applies to the new file too.
-            if not (live.delete.kind == EQUALITY and live.live.sequence > read_at)
+            if not (live.deletion.kind == EQUALITY and live.live.sequence > read_at)
         }
         if now != applied:
             return f"rows of {one.path} were deleted, or brought back, while it was rewritten"
@@ -272,7 +272,7 @@ def _snapshot(
     def goes(spec: int, entry: Record) -> bool:
         live = LiveFile(spec, 0, entry)
         content = int(entry["data_file"].get("content") or DATA)
-        return live.path in gone if content == DATA else live_delete(live).delete.name in idle
+        return live.path in gone if content == DATA else live_delete(live).deletion.name in idle
 
     rows = [
         removal.manifest(files, place, row, goes) if place in affected else dict(row)

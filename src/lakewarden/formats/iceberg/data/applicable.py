@@ -42,7 +42,7 @@ class LiveDelete:
     """A live file of deletes, and the one data file that it is about, if it is about one."""
 
     live: LiveFile
-    delete: DeleteFile
+    deletion: DeleteFile
     about: str | None
 
 
@@ -60,7 +60,7 @@ class DeleteIndex:
         found = DeleteIndex(specs)
         for live in deletes:
             one = live_delete(live)
-            if one.delete.kind == EQUALITY and not specs[live.spec].fields:
+            if one.deletion.kind == EQUALITY and not specs[live.spec].fields:
                 # Written without a partition, it deletes in all of them, also in those of later specs.
                 found._everywhere.append(one)
             elif one.about is not None:
@@ -76,15 +76,15 @@ class DeleteIndex:
             *self._by_partition.get(data.partition, ()),
             *self._everywhere,
         )
-        vector = any(one.delete.kind == VECTOR for one in self._by_path.get(data.path, ()))
+        vector = any(one.deletion.kind == VECTOR for one in self._by_path.get(data.path, ()))
         for one in nearby:
-            if one.delete.kind == EQUALITY:
+            if one.deletion.kind == EQUALITY:
                 applies = data.sequence < one.live.sequence
             else:
-                same = one.delete.kind == VECTOR or one.live.partition == data.partition
+                same = one.deletion.kind == VECTOR or one.live.partition == data.partition
                 applies = data.sequence <= one.live.sequence and same
             # A vector holds what position deletes said before it.
-            if applies and not (vector and one.delete.kind == POSITION):
+            if applies and not (vector and one.deletion.kind == POSITION):
                 yield one
 
     def all(self) -> Iterator[LiveDelete]:
@@ -135,18 +135,18 @@ def idle_deletes(
     they are `everything`. What is not known stays. So do position deletes that may be about several files: only their
     rows could tell. An equality delete goes when nothing that it reaches is older than it.
     """
-    idle = {one.delete.name for one in index.all() if one.about is not None and one.about in gone}
+    idle = {one.deletion.name for one in index.all() if one.about is not None and one.about in gone}
     oldest: dict[bytes, int] = {}
     for data in left:
         oldest[data.partition] = min(oldest.get(data.partition, data.sequence), data.sequence)
     oldest_of_all = min(oldest.values(), default=None)
     for one in index.all():
-        if one.delete.kind != EQUALITY:
+        if one.deletion.kind != EQUALITY:
             continue
         everywhere = not index.specs[one.live.spec].fields
         if not (everything if everywhere else one.live.partition in known):
             continue
         reached = oldest_of_all if everywhere else oldest.get(one.live.partition)
         if reached is None or one.live.sequence <= reached:
-            idle.add(one.delete.name)
+            idle.add(one.deletion.name)
     return idle

@@ -135,25 +135,25 @@ class _Group:
 
     def _positions(self, one: Input) -> Positions:
         found: list[Positions] = [np.empty(0, np.int64)]
-        vectors = [delete for delete in one.deletes if delete.kind == VECTOR]
+        vectors = [deletion for deletion in one.deletes if deletion.kind == VECTOR]
         # A vector holds everything that position deletes said before it.
-        for delete in vectors or [delete for delete in one.deletes if delete.kind == POSITION]:
-            found.append(self._read_positions(delete, one))
+        for deletion in vectors or [deletion for deletion in one.deletes if deletion.kind == POSITION]:
+            found.append(self._read_positions(deletion, one))
         return np.unique(np.concatenate(found))
 
-    def _read_positions(self, delete: DeleteFile, one: Input) -> Positions:
-        uri = canonical(delete.path)
-        if delete.kind == VECTOR:
-            assert delete.offset is not None
-            assert delete.length is not None
-            blob = self._files.get_range(uri, delete.offset, delete.length)
-            return vector_positions(blob, delete.rows, delete.name)
-        if delete.path not in self._position_files:
+    def _read_positions(self, deletion: DeleteFile, one: Input) -> Positions:
+        uri = canonical(deletion.path)
+        if deletion.kind == VECTOR:
+            assert deletion.offset is not None
+            assert deletion.length is not None
+            blob = self._files.get_range(uri, deletion.offset, deletion.length)
+            return vector_positions(blob, deletion.rows, deletion.name)
+        if deletion.path not in self._position_files:
             paths = [some.path for some in self._order.inputs]
-            self._position_files[delete.path] = file_positions(
-                pa.py_buffer(self._files.get(uri)), paths, delete.rows, delete.path
+            self._position_files[deletion.path] = file_positions(
+                pa.py_buffer(self._files.get(uri)), paths, deletion.rows, deletion.path
             )
-        return self._position_files[delete.path][one.path]
+        return self._position_files[deletion.path][one.path]
 
     @cached_property
     def _position_files(self) -> dict[str, Mapping[str, Positions]]:
@@ -161,12 +161,12 @@ class _Group:
 
     def _keys(self, one: Input) -> list[EqualityKeys]:
         """The equality deletes of one input, those that go by the same columns together."""
-        mine = [delete for delete in one.deletes if delete.kind == EQUALITY]
-        names = tuple(sorted(delete.path for delete in mine))
+        mine = [deletion for deletion in one.deletes if deletion.kind == EQUALITY]
+        names = tuple(sorted(deletion.path for deletion in mine))
         if names not in self._equality:
             by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
-            for delete in mine:
-                by_columns.setdefault(tuple(sorted(delete.equality_ids)), []).append(delete)
+            for deletion in mine:
+                by_columns.setdefault(tuple(sorted(deletion.equality_ids)), []).append(deletion)
             self._equality[names] = [self._read_keys(ids, some) for ids, some in by_columns.items()]
         return self._equality[names]
 
@@ -174,16 +174,16 @@ class _Group:
         known = {id_of(field): field for field in _within([*self._own, *self._keyed])}
         fields = [known[number].with_nullable(True) for number in ids]
         rows = []
-        for delete in deletes:
-            table = pq.read_table(pa.BufferReader(self._files.get(canonical(delete.path))), use_threads=False)
-            if table.num_rows != delete.rows:
+        for deletion in deletes:
+            table = pq.read_table(pa.BufferReader(self._files.get(canonical(deletion.path))), use_threads=False)
+            if table.num_rows != deletion.rows:
                 raise IncompleteManifestError(
-                    f"{delete.path} has {table.num_rows} deletes and should have {delete.rows}; nothing was rewritten"
+                    f"{deletion.path} has {table.num_rows} deletes and should have {deletion.rows}; nothing was rewritten"
                 )
             present = {id_of(field) for field in table.schema}
             if not set(ids) <= present:
                 raise UnsupportedTableError(
-                    f"{delete.path} lacks a column that it deletes by, or has it within another; nothing was rewritten"
+                    f"{deletion.path} lacks a column that it deletes by, or has it within another; nothing was rewritten"
                 )
             rows += [projected(batch, fields, Absent()) for batch in table.to_batches()]
         return EqualityKeys.of(fields, pa.Table.from_batches(rows, schema=pa.schema(fields)))

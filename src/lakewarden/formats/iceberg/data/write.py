@@ -133,7 +133,6 @@ class Writer:
         uri = f"{self._prefix}-{len(self.files):05d}.parquet"
         self._sink.put_stream(uri, _pieces(local))
         self.files.append(_described(uri, local, self._rows, self._metrics))
-        local.unlink()
         self._rows, self._metrics = 0, Metrics(self._schema, self._properties)
 
 
