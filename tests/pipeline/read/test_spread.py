@@ -26,15 +26,16 @@ def test_within_this_machine_each_core_has_a_slice(spark: SparkSession) -> None:
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(("wanted", "tasks"), [(100, 100), (0, 2), (1000, 300)])
 def test_on_a_cluster_the_work_decides(spark: SparkSession, wanted: int, tasks: int) -> None:
-    found = frames.spread(spark, ROWS, wanted)
+    found = frames.spread(spark.newSession(), ROWS, wanted)
     assert found.rdd.getNumPartitions() == tasks
     assert sorted(row["uri"] for row in found.collect()) == sorted(ROWS["uri"].to_pylist())
+    assert "Exchange" not in found._jdf.queryExecution().toString(), "a shuffle is lost with its executor"
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_manifests_are_dealt_by_their_bytes(spark: SparkSession) -> None:
     manifests = ROWS.append_column("length", pa.array([1 << 20] * 300, pa.int64()))
-    assert frames.dealt(spark, manifests).rdd.getNumPartitions() == 300 // 8
+    assert frames.dealt(spark.newSession(), manifests).rdd.getNumPartitions() == 300 // 8
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -24,6 +24,8 @@ SHARDS_A_TASK = 4
 MANIFESTS_A_TASK = 64
 BYTES_A_TASK = 8 << 20
 ROWS_A_PARTITION = 100_000
+# How many slices a table of the driver's has; Spark asks when the table is used.
+SLICES = "spark.sql.leafNodeDefaultParallelism"
 
 
 def local(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -37,23 +39,23 @@ def spread(spark: SparkSession, table: pa.Table, tasks: int) -> DataFrame:
     """A small table of the driver's, whose rows are work for so many tasks.
 
     Within this machine its cores are known, and each has a slice. A cluster may have no executor yet: those that come are
-    as many as there is work for, not as many as there were when the session began.
+    as many as there is work for, not as many as there were when the session began. The driver cuts the slices: a shuffle
+    would be lost with the executor that holds it.
     """
-    rows = local(spark, table)
-    if is_local(spark.sparkContext.master):
-        return rows
-    return rows.repartition(_tasks(spark, table.num_rows, tasks))
+    if not is_local(spark.sparkContext.master):
+        spark.conf.set(SLICES, str(_tasks(spark, table.num_rows, tasks)))
+    return local(spark, table)
 
 
 def dealt(spark: SparkSession, manifests: pa.Table) -> DataFrame:
     """MANIFESTS of the driver's as a DataFrame, each slice with as many bytes to read as the others."""
-    if not is_local(spark.sparkContext.master):
-        size = pc.sum(manifests["length"]).as_py() or 0
-        return spread(spark, manifests, max(size // BYTES_A_TASK, manifests.num_rows // MANIFESTS_A_TASK))
-    slices = spark.sparkContext.defaultParallelism
+    size = pc.sum(manifests["length"]).as_py() or 0
+    tasks = max(size // BYTES_A_TASK, manifests.num_rows // MANIFESTS_A_TASK)
+    here = is_local(spark.sparkContext.master)
+    slices = spark.sparkContext.defaultParallelism if here else _tasks(spark, manifests.num_rows, tasks)
     heaviest = pc.sort_indices(manifests["length"], sort_keys=[("", "descending")]).to_numpy()
     order = np.concatenate([heaviest[start::slices] for start in range(slices)])
-    return local(spark, manifests.take(pa.array(order)))
+    return spread(spark, manifests.take(pa.array(order)), slices)
 
 
 def _tasks(spark: SparkSession, rows: int, wanted: int) -> int:
