@@ -14,7 +14,7 @@ from lakewarden.model.margins import MARGINS
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
-from lakewarden.model.ports import Progress
+from lakewarden.model.ports import Progress, unheard
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.uri import is_address
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 # How long `check` waits for a catalog, a store, the state and Java each. Spark has its own time.
 CHECK_SECONDS = 15.0
-
-
-def _quiet(stage: str, done: int, total: int) -> None:
-    """No progress wanted."""
 
 
 @checks_arguments
@@ -89,7 +85,7 @@ class Warden:
     ) -> Asked:
         from lakewarden.night.one_job import Asked
 
-        return Asked(actor or self.actor(), progress or _quiet, tuple(select), tuple(exclude), **more)
+        return Asked(actor or self.actor(), progress or unheard, tuple(select), tuple(exclude), **more)
 
     def apply(
         self,
@@ -223,7 +219,7 @@ class Warden:
     ) -> RunResult:
         from lakewarden.steps.apply.restore import restore_run
 
-        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor(), progress or _quiet)
+        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor(), progress or unheard)
 
     def restore_cold(
         self,
@@ -236,7 +232,7 @@ class Warden:
         """Bring a snapshot back from the cold tier, as a new table `catalog.namespace.name`."""
         from lakewarden.jobs.tier_handoff.restore import restore_cold
 
-        return restore_cold(self._deployment.waiting(wait), snapshot, table, actor or self.actor(), progress or _quiet)
+        return restore_cold(self._deployment.waiting(wait), snapshot, table, actor or self.actor(), progress or unheard)
 
     def would_abandon(self, uuid: str) -> GivenUp:
         """What abandoning a table would leave unprotected. Raises as `abandon` does, and changes nothing."""
@@ -314,7 +310,7 @@ class Warden:
         """What snapshot expiry would release of the tables that match, at each of several retentions. Changes nothing."""
         from lakewarden.reports.forecast import forecast
 
-        return forecast(self._deployment, tuple(select), tuple(exclude), progress or _quiet)
+        return forecast(self._deployment, tuple(select), tuple(exclude), progress or unheard)
 
     def report(
         self,

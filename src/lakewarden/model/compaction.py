@@ -223,7 +223,9 @@ class Compactor(Protocol):
 
     def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable: ...
 
-    def prepare(self, pointer: Pointer, uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str) -> Prepared:
+    def prepare(
+        self, pointer: Pointer, table_uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str
+    ) -> Prepared:
         """The table as it is now, and an order for each group whose files are all there. Raises PlanOutdatedError."""
         ...
 

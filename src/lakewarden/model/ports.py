@@ -273,3 +273,7 @@ class Heartbeat:
 # Called with the step that goes on now, how much of it is done and of how much: (step, 0, 0) where nobody knows. A step
 # ends when the next one of the same thread begins; one that is told by a thread of its own, when all of it is done.
 Progress = Callable[[str, int, int], None]
+
+
+def unheard(stage: str, done: int, total: int) -> None:
+    """Progress that nobody asked for."""

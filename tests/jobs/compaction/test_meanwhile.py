@@ -17,6 +17,7 @@ from lakewarden.pipeline.rewrite import files as rewriting
 from lakewarden.steps.plan.files import load_plan
 from lakewarden.steps.plan.rows import group_rows
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of
+from tests.support.lakes import local_path
 from tests.support.oracle_tables import delete_equal
 from tests.support.spark import add_sqlite_catalog
 
@@ -200,6 +201,38 @@ def test_a_run_that_died_after_its_commit_does_not_commit_again(crowd: Crowd) ->
     assert crowd.site.apply(plan).status == "done"
     assert len(crowd.document(name)["snapshots"]) == snapshots
     assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 1)
+
+
+def test_orphan_cleanup_keeps_off_what_is_written_and_not_yet_committed(crowd: Crowd) -> None:
+    name = crowd.table()
+    kept = dict(crowd.site.sections["orphan_cleanup"])
+    verdicts: list[str] = []
+
+    def clean(table: str) -> None:
+        crowd.site.sections["orphan_cleanup"]["grace_period_hours"] = 0
+        warden = crowd.site.another()
+        uuid = str(crowd.document(table)["table-uuid"])
+        plan = warden.plan("orphans", select=[table], unsafe_short_grace=[uuid])
+        verdicts.extend(row["verdict"] for row in warden.plan_rows(plan.path) if row["uri"].endswith("-00000.parquet"))
+        crowd.site.sections["orphan_cleanup"] = kept
+
+    assert crowd.compacted(name, clean).status == "done"
+    assert verdicts == ["in_flight"]
+    assert crowd.ids(name) == list(range(12))
+
+
+def test_a_new_file_that_is_not_there_is_not_committed(crowd: Crowd) -> None:
+    name = crowd.table()
+    data = local_path(crowd.document(name)["location"]) / "data"
+    before = set(data.rglob("*.parquet"))
+
+    def lose(_: str) -> None:
+        for path in set(data.rglob("*.parquet")) - before:
+            path.unlink()
+
+    result = crowd.compacted(name, lose)
+    assert [failed.code for failed in result.failed] == ["LW-TABLE-009"]
+    assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 3)
 
 
 def test_a_group_that_somebody_else_works_on_is_left_to_them(crowd: Crowd) -> None:

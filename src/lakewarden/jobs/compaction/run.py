@@ -26,6 +26,7 @@ from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import pointer_of
+from lakewarden.steps.observe.heartbeat import beating
 from lakewarden.steps.plan.rows import group_rows
 
 COMPACTED, LEFT = "compacted", "group left"
@@ -131,11 +132,15 @@ class Run(TableRun):
         if found is None:
             raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
         compactor = required(self.deployment.format_of(name).compactor, name)
+        ttl = int(table.policy["lease_ttl_seconds"])
+        for prefix in self.roots_of(name):
+            # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
+            stack.enter_context(beating(self.deployment, f"{self.deployment.worker}/{self.run_id}", name, prefix, ttl))
         mine = []
         for group in groups:
             key = f"compaction/{table.uuid}/{group.name}"
             try:
-                lease = self.deployment.leases.acquire(key, int(table.policy["lease_ttl_seconds"]), wait=0.0)
+                lease = self.deployment.leases.acquire(key, ttl, wait=0.0)
             except LeaseHeldError as error:
                 self._leave(table, group.name, error.message)
                 continue

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,11 @@ class IcebergRewriteWorker:
         return data_files(blobs, avro)
 
     def rewrite(self, order: str, stores: Any) -> str:
+        asked = Order.loads(order)
+        # Each attempt has names of its own: one that is repeated, or goes on after it was given up, writes over nobody's file.
+        asked = replace(asked, prefix=f"{asked.prefix}-{uuid.uuid4().hex[:8]}")
         with tempfile.TemporaryDirectory(prefix="lakewarden-rewrite-") as scratch:
-            return rewrite(Order.loads(order), _DataFiles(stores), Path(scratch)).dumps()
+            return rewrite(asked, _DataFiles(stores), Path(scratch)).dumps()
 
 
 class IcebergCompactor:
@@ -96,10 +100,12 @@ class IcebergCompactor:
             reason = f"{state.metadata_location} lacks or garbles a field ({error}); nothing was touched"
             return Compactable(refusal=UnreadableMetadataError(reason).refusal())
 
-    def prepare(self, pointer: Pointer, uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str) -> Prepared:
+    def prepare(
+        self, pointer: Pointer, table_uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str
+    ) -> Prepared:
         version = self._versions().current(name_within(pointer.identifier))
         document = version.document
-        if document.get("table-uuid") != uuid:
+        if document.get("table-uuid") != table_uuid:
             raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")
         done = [name for group in _made_by(version, run_id) for name in group]
         open_groups = [group for group in groups if group.name not in done]

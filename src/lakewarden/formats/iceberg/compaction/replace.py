@@ -42,6 +42,7 @@ from lakewarden.formats.iceberg.partitions.drop import COMMIT, commits_in_main
 from lakewarden.formats.iceberg.partitions.specs import key_of, specs_of
 from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, LeaseLostError
 from lakewarden.model.ports import Files
+from lakewarden.model.uri import canonical
 
 TRIES = 8
 LEASE_KEY, LEASE_EPOCH = "lakewarden.lease-key", "lakewarden.lease-epoch"
@@ -131,6 +132,7 @@ def _try(versions: Versions, files: Files, commit: Commit, new_id: Callable[[], 
     landing = [group for group in commit.groups if group.order.group not in dropped]
     if not landing:
         return Outcome(None, [], dropped)
+    _check_written(files, landing)
     snapshot = _snapshot(version, files, commit, head, landing, new_id())
     # The last look before the swap: a worker that was given up meanwhile must not commit.
     commit.may_commit()
@@ -156,6 +158,14 @@ def _check_same(version: Version, commit: Commit) -> None:
             f"{commit.table} was rolled back, or the snapshot that its files were read from has expired; "
             "its files were left as they are"
         )
+
+
+def _check_written(files: Files, landing: Sequence[Replacement]) -> None:
+    """Raise CommitConflictError unless every new file is there as it was written: nothing else may be committed."""
+    for file in (file for group in landing for file in group.result.files):
+        found = files.head(canonical(file.path))
+        if found is None or found.size != file.size:
+            raise CommitConflictError(f"the new file {file.path} is not there as it was written; nothing was committed")
 
 
 def _check_fence(version: Version, commit: Commit) -> None:
