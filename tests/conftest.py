@@ -20,6 +20,10 @@ pytest_plugins = [
 ]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the expected files of tests/golden anew")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _time_passes_for_stores_too() -> Iterator[None]:
     """Nobody waits a day for a test: a clock that says how much time has passed says it for the stores as well."""

@@ -1,0 +1,132 @@
+"""`run JOB`, `run JOB…|all`, `plan all`."""
+
+from __future__ import annotations
+
+from tests.golden.moments import ANA
+from tests.golden.scene import Stage, Words, scene
+
+SECTIONS = (
+    "orphan_cleanup",
+    "snapshot_expiry",
+    "physical_deletion",
+    "partition_expiry",
+    "tier_handoff",
+)
+
+
+def _enabled(stage: Stage, *sections: str, dry_run: bool = False) -> None:
+    for section in sections or SECTIONS:
+        stage.setting(f"{section}.enabled", "true")
+        stage.setting(f"{section}.dry_run", str(dry_run).lower())
+
+
+@scene("run/dry-run", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    return "run", "orphans"
+
+
+@scene("run/done", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("orphan_cleanup.dry_run", "false")
+    return "run", "orphans"
+
+
+@scene("run/quarantined", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("orphan_cleanup.dry_run", "false")
+    stage.setting("orphan_cleanup.delete_mode", "quarantine")
+    return "run", "orphans"
+
+
+@scene("run/nothing-to-do", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    return "run", "orphans", "--select", "lake.web.*"
+
+
+@scene("run/refused", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    return "run", "orphans", "--select", "lake.finance.*"
+
+
+@scene("run/strict", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("orphan_cleanup.dry_run", "false")
+    return "run", "orphans", "--strict"
+
+
+@scene("run/braked", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("orphan_cleanup.dry_run", "false")
+    stage.setting("orphan_cleanup.max_orphan_share", "0.05")
+    return "run", "orphans", "--select", "lake.sales.*"
+
+
+@scene("run-all/nothing-enabled", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    return "run", "all"
+
+
+@scene("run-all/dry-run", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, dry_run=True)
+    return "run", "all"
+
+
+@scene("run-all/done", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage)
+    return "run", "all"
+
+
+@scene("run-all/a-job-refuses", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage)
+    stage.setting("tier_handoff.destination", f"file://{stage.lake.base}/lakewarden.toml/cold")
+    return "run", "all"
+
+
+@scene("run-all/frozen", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, "orphan_cleanup", "snapshot_expiry")
+    with stage.lake.warden() as warden:
+        warden.freeze(ANA, "incident 12")
+    return "run", "all"
+
+
+@scene("run-all/named-jobs", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("snapshot_expiry.dry_run", "false")
+    return "run", "orphans", "snapshot-expiry", "--select", "lake.sales.*"
+
+
+@scene("run-all/strict", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage)
+    return "run", "all", "--strict"
+
+
+@scene("plan-all/some", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, dry_run=True)
+    return "plan", "all", "--out", "plans"
+
+
+@scene("plan/changes-wait", 2, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    return "plan", "orphans", "--select", "lake.sales.items", "--detailed-exitcode", "--out", "plan"
