@@ -20,6 +20,7 @@ _DURATIONS = re.compile(r"\b\d+\.\d(?= s\b)|(?<=  )\d+:\d\d:\d\d\b")
 _BESIDE = re.compile(r"(?m)^[✓✗…] .*start Spark.*\n")
 _JAVA = re.compile(r"Java \d+, \S+?java\b")
 _SIZES = ("bytes", "size")
+_SNAPSHOT = re.compile(r"[0-9]{17,19}")
 MASK = "#"
 # How long something took, a file's number on its disk, and when its writer made it.
 _OF_THE_MACHINE = ("seconds", "etag", "newest_ms")
@@ -52,7 +53,9 @@ class Normal:
             # Their names are Spark's, and so is their order.
             value = sorted(value, key=lambda part: int(part["rows"]))
         if isinstance(value, list):
-            return [self.value(item, key) for item in value]
+            items = [self.value(item, key) for item in value]
+            # Snapshots in the order of their ids are in any order.
+            return sorted(items) if items and all(_SNAPSHOT.fullmatch(str(item)) for item in items) else items
         if isinstance(value, str):
             return self.text(value)
         if key in _OF_THE_MACHINE and value is not None:
