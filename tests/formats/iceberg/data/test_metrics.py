@@ -97,6 +97,15 @@ def test_decimals_are_as_short_as_they_can_be() -> None:
     assert (lower[1], upper[1]) == (b"\x80", b"\x00\x80")
 
 
+def test_long_decimals_are_not_rounded() -> None:
+    from decimal import Decimal
+
+    rows = [Decimal("-99999999999999999999999999999999999.999"), Decimal("12345678901234567890123456789012345.644")]
+    lower, upper = metrics_of("decimal(38,3)", rows).bounds()
+    assert int.from_bytes(lower[1], "big", signed=True) == -(10**38 - 1)
+    assert int.from_bytes(upper[1], "big", signed=True) == 12345678901234567890123456789012345644
+
+
 def test_members_of_a_missing_struct_are_missing() -> None:
     inner = {"type": "struct", "fields": [{"id": 2, "name": "x", "type": "long"}]}
     schema = arrow_schema({"fields": [{"id": 1, "name": "s", "type": inner}]})

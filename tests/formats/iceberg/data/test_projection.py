@@ -63,6 +63,29 @@ def test_a_column_that_came_later_has_its_initial_default() -> None:
     assert (found["n"], str(found["d"]), str(found["m"])) == (7, "2024-02-29", "1.50")
 
 
+@pytest.mark.parametrize("place", ["element", "value"])
+def test_a_member_that_came_later_has_its_initial_default_in_lists_and_maps(place: str) -> None:
+    def columns(*more: dict[str, Any]) -> dict[str, Any]:
+        point = schema(column(5, "x", "int"), *more)
+        if place == "element":
+            return schema(column(1, "a", {"type": "list", "element-id": 2, "element": point}))
+        return schema(column(1, "a", {"type": "map", "key-id": 2, "key": "int", "value-id": 3, "value": point}))
+
+    one = [{"x": 1}, None] if place == "element" else [(1, {"x": 1}), (2, None)]
+    batch = stored([{"a": one}, {"a": None}, {"a": []}], columns())
+    found = seen(batch, columns(column(6, "y", "int", **{"initial-default": 7})))
+    both = [{"x": 1, "y": 7}, None]
+    assert found == [{"a": both if place == "element" else [(1, both[0]), (2, None)]}, {"a": None}, {"a": []}]
+
+
+def test_a_member_without_an_id_is_refused() -> None:
+    batch = stored([{"a": {"x": 1}}], schema(column(1, "a", schema(column(2, "x", "int")))))
+    plain = pa.array([{"x": 1}], pa.struct([("x", pa.int32())]))
+    batch = pa.RecordBatch.from_arrays([plain], schema=pa.schema([batch.schema.field(0).with_type(plain.type)]))
+    with pytest.raises(UnsupportedTableError, match="member x without an id"):
+        seen(batch, schema(column(1, "a", schema(column(2, "x", "int")))))
+
+
 @pytest.mark.parametrize(("was", "now", "value"), [("int", "long", 5), ("float", "double", 0.5), ("decimal(5,2)", "decimal(9,2)", None)])  # fmt: skip
 def test_a_column_that_was_widened_keeps_its_values(was: str, now: str, value: Any) -> None:
     batch = stored([{"a": value}], schema(column(1, "a", was)))

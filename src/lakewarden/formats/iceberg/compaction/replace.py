@@ -235,7 +235,8 @@ def _read_head(version: Version, files: Files, commit: Commit) -> Head:
             data |= {live.path: (place, live) for live in live_files(files, row, format_version)}
         else:
             everything = False
-    known = frozenset(live.partition for _, live in data.values())
+    # Not every partition that was seen: another manifest, left unread, may have older files of one that no group is in.
+    known = frozenset(key_of(group.spec, group.partition) for group in commit.groups)
     return Head(manifests, data, DeleteIndex.of(deletes, specs), places, known, everything)
 
 
@@ -250,6 +251,8 @@ def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
             return f"{one.path} is not in the table any more"
         if found[1].sequence != one.sequence:
             return f"{one.path} was taken away and added again"
+        if found[1].file.get("first_row_id") != one.first_row_id:
+            return f"rows of {one.path} were given ids while it was rewritten"
         applied = {deletion.name for deletion in one.deletes}
         now = {
             live.deletion.name

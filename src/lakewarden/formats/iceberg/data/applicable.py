@@ -60,7 +60,7 @@ class DeleteIndex:
         found = DeleteIndex(specs)
         for live in deletes:
             one = live_delete(live)
-            if one.deletion.kind == EQUALITY and not specs[live.spec].fields:
+            if one.deletion.kind == EQUALITY and specs[live.spec].unpartitioned:
                 # Written without a partition, it deletes in all of them, also in those of later specs.
                 found._everywhere.append(one)
             elif one.about is not None:
@@ -81,8 +81,8 @@ class DeleteIndex:
             if one.deletion.kind == EQUALITY:
                 applies = data.sequence < one.live.sequence
             else:
-                same = one.deletion.kind == VECTOR or one.live.partition == data.partition
-                applies = data.sequence <= one.live.sequence and same
+                # One that names its data file was found by that name; no reader asks for its partition then.
+                applies = data.sequence <= one.live.sequence
             # A vector holds what position deletes said before it.
             if applies and not (vector and one.deletion.kind == POSITION):
                 yield one
@@ -143,7 +143,7 @@ def idle_deletes(
     for one in index.all():
         if one.deletion.kind != EQUALITY:
             continue
-        everywhere = not index.specs[one.live.spec].fields
+        everywhere = index.specs[one.live.spec].unpartitioned
         if not (everything if everywhere else one.live.partition in known):
             continue
         reached = oldest_of_all if everywhere else oldest.get(one.live.partition)

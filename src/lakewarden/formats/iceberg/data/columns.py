@@ -60,13 +60,17 @@ def lineage_columns() -> list[pa.Field]:
 
 
 def column_by_id(document: Json, number: int) -> Json | None:
-    """A column that the table has or had, the newest word on it first: an equality delete may go by one that was dropped."""
+    """A column that the table has or had, the newest word on it first: an equality delete may go by one that was dropped.
+
+    None for a member of a struct: in a file it is not where a column of its own would be.
+    """
     schemas = [*(document.get("schemas") or [document["schema"]])]
     schemas.sort(key=lambda schema: int(schema.get("schema-id") or 0), reverse=True)
     for schema in (current_schema(document), *schemas):
-        for field in fields_within(schema):
+        for field in schema["fields"]:
             if int(field["id"]) == number:
-                return field
+                found: Json = field
+                return found
     return None
 
 
@@ -78,10 +82,21 @@ def fields_within(struct: Json) -> Iterator[Json]:
             yield from fields_within(field["type"])
 
 
+def _fields_at_any_depth(kind: Any) -> Iterator[Json]:
+    """The fields of all structs within a type, those in lists and maps too."""
+    if not isinstance(kind, Mapping):
+        return
+    for field in kind.get("fields") or ():
+        yield field
+        yield from _fields_at_any_depth(field["type"])
+    for member in ("element", "key", "value"):
+        yield from _fields_at_any_depth(kind.get(member))
+
+
 def initial_defaults(schema: Json) -> dict[int, pa.Scalar]:
     """What columns are in files from before they were added, by id. Raises UnsupportedTableError for what is no plain value."""
     found: dict[int, pa.Scalar] = {}
-    for field in fields_within(schema):
+    for field in _fields_at_any_depth(schema):
         if (value := field.get("initial-default")) is not None:
             if not isinstance(field["type"], str):
                 raise _unsupported("with a nested initial default")

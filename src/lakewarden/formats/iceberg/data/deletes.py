@@ -63,7 +63,7 @@ def file_positions(data: pa.Buffer, paths: Iterable[str], rows: int, name: str) 
 def _table(data: pa.Buffer, ids: Sequence[int], names: Sequence[str], rows: int, name: str) -> pa.Table:
     """Columns of a Parquet file by id, or by name in files without ids. Raises IncompleteManifestError."""
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
         table = file.read(use_threads=False)
     except Exception as error:  # whatever a damaged file makes its decoder raise
         raise IncompleteManifestError(f"{name} cannot be read ({type(error).__name__}: {error})") from error

@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ MODE = "write.metadata.metrics.default"
 MODE_OF_COLUMN = "write.metadata.metrics.column."
 MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
+_EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,8 @@ def _bytes(value: Any, kind: pa.DataType, *, below: bool) -> bytes:
         value = (-0.0 if below else 0.0) if value == 0 else value
         return struct.pack("<f" if pa.types.is_float32(kind) else "<d", value)
     if isinstance(value, Decimal):
-        unscaled = int(value.scaleb(kind.scale))
+        # Python rounds to 28 digits unless it is told otherwise, and a decimal has up to 38.
+        unscaled = int(value.scaleb(kind.scale, _EXACT))
         bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
         return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
     if isinstance(value, int):

@@ -72,6 +72,10 @@ def _struct(array: pa.Array, kind: pa.StructType, absent: Absent) -> pa.Array:
     if not pa.types.is_struct(array.type):
         raise _unlike(array.type, kind)
     members = {id_of(array.type.field(place)): place for place in range(array.type.num_fields)}
+    if None in members:
+        raise UnsupportedTableError(
+            f"a struct in a file has the member {array.type.field(members[None]).name} without an id; nothing was rewritten"
+        )
     children = []
     for member in kind:
         place = members.get(_number(member))

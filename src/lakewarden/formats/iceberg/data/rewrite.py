@@ -27,6 +27,7 @@ from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, De
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.write import Sink, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
+from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
 from lakewarden.model.uri import canonical
 
@@ -49,8 +50,11 @@ def rewrite(order: Order, files: DataFiles, scratch: Path) -> Rewritten:
         return _Group(order, files, scratch).rewrite()
     except LakewardenError as error:
         return Rewritten(order.group, code=error.code, message=error.message, hint=error.hint)
-    except (pa.ArrowException, FileNotFoundError) as error:
-        broken = IncompleteManifestError(f"a file of the group cannot be read ({error}); nothing was rewritten")
+    except (pa.ArrowException, OSError, *GARBLED) as error:
+        # Whatever a damaged file makes its decoder raise; a page that cannot be unpacked is an OSError, a text that is none
+        # a ValueError.
+        reason = f"a file of the group cannot be carried over ({type(error).__name__}: {error}); nothing was rewritten"
+        broken = IncompleteManifestError(reason)
         return Rewritten(order.group, code=broken.code, message=broken.message, hint=broken.hint)
 
 
@@ -66,7 +70,8 @@ class _Group:
         own, keyed = len(self._own), len(self._keyed)
         self._written = [*range(own), *range(own + keyed, own + keyed + len(self._lineage))]
         self._writer = Writer(files, order.prefix, self._schema, order.properties, order.target, scratch)
-        self._absent = Absent(initial_defaults(order.columns), frozenset(order.partitioned))
+        defaults = initial_defaults(order.columns) | initial_defaults({"fields": order.dropped})
+        self._absent = Absent(defaults, frozenset(order.partitioned))
         self._equality: dict[tuple[str, ...], list[EqualityKeys]] = {}
         self._deleted = 0
 
@@ -115,7 +120,7 @@ class _Group:
         source: Any = (
             pa.BufferReader(self._files.get(canonical(one.path))) if one.size <= WHOLE else _Ranges(self._files, one)
         )
-        file = pq.ParquetFile(source, pre_buffer=False)
+        file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         wanted = {id_of(field) for field in [*self._own, *self._keyed, *self._lineage]}
         schema = file.schema_arrow
         if any(id_of(field) is None for field in schema):
@@ -172,10 +177,15 @@ class _Group:
 
     def _read_keys(self, ids: tuple[int, ...], deletes: Sequence[DeleteFile]) -> EqualityKeys:
         known = {id_of(field): field for field in _within([*self._own, *self._keyed])}
+        if not ids or not set(ids) <= set(known):
+            raise UnsupportedTableError(
+                f"{deletes[0].path} deletes by a column that no schema has as one of its own; nothing was rewritten"
+            )
         fields = [known[number].with_nullable(True) for number in ids]
         rows = []
         for deletion in deletes:
-            table = pq.read_table(pa.BufferReader(self._files.get(canonical(deletion.path))), use_threads=False)
+            data = pa.BufferReader(self._files.get(canonical(deletion.path)))
+            table = pq.ParquetFile(data, pre_buffer=False, page_checksum_verification=True).read(use_threads=False)
             if table.num_rows != deletion.rows:
                 raise IncompleteManifestError(
                     f"{deletion.path} has {table.num_rows} deletes and should have {deletion.rows}; nothing was rewritten"

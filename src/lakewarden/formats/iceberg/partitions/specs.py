@@ -44,6 +44,11 @@ class Spec:
     number: int
     fields: tuple[Field, ...]
 
+    @property
+    def unpartitioned(self) -> bool:
+        """Whether it divides nothing: it has no field, or only such as were dropped and left a place (`void`)."""
+        return all(field.transform == "void" for field in self.fields)
+
 
 def specs_of(document: Mapping[str, Any]) -> dict[int, Spec]:
     """Every spec of the table, by its number."""
