@@ -56,10 +56,10 @@ class Normal:
             items = [self.value(item, key) for item in value]
             # Snapshots in the order of their ids are in any order.
             return sorted(items) if items and all(_SNAPSHOT.fullmatch(str(item)) for item in items) else items
-        if isinstance(value, str):
-            return self.text(value)
         if key in _OF_THE_MACHINE and value is not None:
             return MASK
+        if isinstance(value, str):
+            return self.text(value)
         if isinstance(value, int) and not isinstance(value, bool):
             if key in _SIZES or key.endswith("_bytes"):
                 return f"{value / _MIB:.1f} MiB" if value >= _MIB // 4 else "below 0.3 MiB" if value else 0

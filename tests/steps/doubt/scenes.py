@@ -159,8 +159,8 @@ def _work(deployed: Deployed, scene: Scene, vanish: Callable[[], None]) -> Work:
         if scene.moment is Moment.BEFORE_APPLY:
             vanish()
         hook = {
-            Moment.BETWEEN_BATCHES: lambda stage, done, total: once(),
-            Moment.BEFORE_VERIFY: lambda stage, done, total: once() if done == total else None,
+            Moment.BETWEEN_BATCHES: lambda stage, done, total: once() if done else None,
+            Moment.BEFORE_VERIFY: lambda stage, done, total: once() if 0 < total == done else None,
         }.get(scene.moment)
         work.result = deployed.apply(work.plan, progress=hook)
     except LakewardenError as error:
