@@ -91,7 +91,7 @@ class Bench:
         file = {
             **dict.fromkeys(like.file), "content": content, "file_path": path, "file_format": "PARQUET",
             "partition": like.file["partition"], "record_count": rows.num_rows,
-            "file_size_in_bytes": local_path(path).stat().st_size, **more,
+            "file_size_in_bytes": local_path(path).stat().st_size, "block_size_in_bytes": 1, **more,
         }  # fmt: skip
         self._commit(file, like)
         return path
@@ -151,11 +151,12 @@ class Bench:
 
 
 def _with_fields(schema: dict[str, Any], file: dict[str, Any]) -> dict[str, Any]:
-    """The manifest's schema, with the optional text that version 2 has for the one data file of deletes."""
+    """The manifest's schema, with what files of deletes have and a data file's manifest may lack."""
     place = next(one for one in schema["fields"] if one["name"] == "data_file")
     names = {one["name"] for one in place["type"]["fields"]}
-    if "referenced_data_file" in file and "referenced_data_file" not in names:
-        place["type"]["fields"].append(
-            {"name": "referenced_data_file", "field-id": 143, "type": ["null", "string"], "default": None}
-        )
+    numbers = {"type": "array", "items": "int", "element-id": 136}
+    for name, number, kind in (("equality_ids", 135, numbers), ("referenced_data_file", 143, "string")):
+        if name in file and name not in names:
+            more = {"name": name, "field-id": number, "type": ["null", kind], "default": None}
+            place["type"]["fields"].append(more)
     return schema

@@ -7,6 +7,7 @@ that came since still applies to them, one that was applied already does not. Wh
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -360,15 +361,22 @@ def _new_manifests(
     read_at: int,
     first: int,
 ) -> Iterator[Record]:
-    """Manifests of the new files, one for each spec, written in the form of one that held their inputs."""
-    by_spec: dict[int, list[tuple[Replacement, Sequence[Record]]]] = {}
+    """Manifests of the new files, one for each spec, written in the form of one that held their inputs.
+
+    More than one where a partition's values were widened with their column: a manifest from before has no room for them.
+    """
+    models: dict[int, AvroFile] = {}
+    by_form: dict[tuple[int, str], list[tuple[Replacement, Sequence[Record]]]] = {}
     for group, entries in zip(landing, written, strict=True):
         if entries:
-            by_spec.setdefault(group.spec, []).append((group, entries))
-    for number, (spec, some) in enumerate(sorted(by_spec.items()), start=first):
+            place = head.data[group.order.inputs[0].path][0]
+            if place not in models:
+                found = read_manifest(files, head.manifests.records[place])
+                models[place] = manifest_of_version(replace(found, records=()), removal.version)
+            by_form.setdefault((group.spec, _partition_form(models[place])), []).append((group, entries))
+    for number, ((spec, _), some) in enumerate(sorted(by_form.items(), key=lambda item: item[0]), start=first):
         place = head.data[some[0][0].order.inputs[0].path][0]
-        row = head.manifests.records[place]
-        model = manifest_of_version(read_manifest(files, row), removal.version)
+        row, model = head.manifests.records[place], models[place]
         entries = [_fitted(entry, model) for _, found in some for entry in found]
         data = write_avro(replace(model, records=tuple(entries)))
         uri = f"{removal.directory}/{removal.unique}-m{number}.avro"
@@ -389,6 +397,13 @@ def _new_manifests(
         if "first_row_id" in new:
             new["first_row_id"] = None
         yield new
+
+
+def _partition_form(model: AvroFile) -> str:
+    """The types of a partition's values, as text."""
+    file = next(field for field in model.schema["fields"] if field["name"] == "data_file")
+    found = next(field for field in file["type"]["fields"] if field["name"] == "partition")
+    return json.dumps([[field["name"], field["type"]] for field in found["type"]["fields"]], sort_keys=True)
 
 
 def _fitted(entry: Record, model: AvroFile) -> Record:
