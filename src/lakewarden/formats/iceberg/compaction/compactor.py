@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -144,7 +145,7 @@ class IcebergCompactor:
         )
         if not groups:
             return Landed(None, (), dropped)
-        name = f"{properties['lakewarden.run']}/{pointer.identifier}/{groups[0].order.group}"
+        name = f"{properties['lakewarden.run']}/{pointer.identifier}/{_name_of(groups)}"
         commit = Commit(
             name_within(pointer.identifier), prepared.seen, groups, name, properties, now_ms, may_commit
         )  # fmt: skip
@@ -254,6 +255,11 @@ def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> No
         raise UnsupportedTableError("it has a sort order, which this version would not keep", hint=by_java)
     arrow_schema(current_schema(document))
     Form.of(properties)
+
+
+def _name_of(groups: Sequence[Replacement]) -> str:
+    """The same for the same groups. A group that could not land is tried again with others, and that is another commit."""
+    return hashlib.sha256("\n".join(sorted(group.order.group for group in groups)).encode()).hexdigest()[:16]
 
 
 def _made_by(version: Version, run_id: str) -> list[list[str]]:
