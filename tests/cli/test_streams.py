@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,19 @@ def test_closed_streams_are_not_given_to_the_database(many_runs: Path, closed: s
 def test_output_that_cannot_be_written_is_a_failure_in_words(many_runs: Path) -> None:
     done = shell("lakewarden runs >/dev/full", many_runs)
     assert (done.returncode, done.stderr) == (1, "The output could not be written: No space left on device.\n")
+
+
+def test_talk_that_cannot_be_written_changes_neither_data_nor_exit_code(many_runs: Path) -> None:
+    done = shell("lakewarden runs nope --verbose 2>/dev/full", many_runs)
+    assert (done.returncode, done.stdout) == (10, "")
+    done = shell("lakewarden runs nope --output json --verbose 2>/dev/full", many_runs)
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (10, "LW-CORE-010")
+
+
+def test_an_error_stream_that_is_a_file_for_reading_is_done_without(many_runs: Path) -> None:
+    """A shell whose stderr is closed may leave another file in its place."""
+    done = shell("lakewarden runs nope 2</dev/null", many_runs)
+    assert (done.returncode, done.stdout) == (10, "")
 
 
 def test_names_that_an_old_terminal_cannot_show_are_escaped(tmp_path: Path) -> None:

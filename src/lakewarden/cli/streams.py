@@ -14,6 +14,9 @@ from typing import TextIO
 
 # The reader went away (`| head -1`), or the terminal was closed. What a command did, and its exit code, stay the same.
 GONE = (errno.EPIPE, errno.EIO)
+# Talk goes here. Nobody needs it to know what a command did, so no failure to write it may stop one: a log on a full
+# disk would else end an apply at its first line of progress.
+TALK = 2
 
 
 COMPLETING = "_LAKEWARDEN_COMPLETE"
@@ -40,7 +43,7 @@ class _SignOfLife:
 
     def _draw(self, what: bytes) -> None:
         with suppress(OSError):  # The terminal was closed.
-            os.write(2, what)
+            os.write(TALK, what)
 
 
 sign_of_life = _SignOfLife()
@@ -54,7 +57,7 @@ class _Descriptor(io.FileIO):
             sign_of_life.wipe()
             return super().write(data)  # type: ignore[arg-type]
         except OSError as error:
-            if error.errno not in GONE:
+            if error.errno not in GONE and self.fileno() != TALK:
                 raise
             self.lead_nowhere()
             return memoryview(data).nbytes  # type: ignore[arg-type]
@@ -69,7 +72,7 @@ def use_lasting_streams() -> None:
     """Give this process a standard output and error that do not fail when their reader has gone."""
     _open_closed_ones()
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
-    sys.stdout, sys.stderr = _lasting(sys.stdout, 1), _lasting(sys.stderr, 2)
+    sys.stdout, sys.stderr = _lasting(sys.stdout, 1), _lasting(sys.stderr, TALK)
 
 
 def _open_closed_ones() -> None:
@@ -93,7 +96,7 @@ def _lasting(stream: TextIO | None, descriptor: int) -> io.TextIOWrapper:
         io.BufferedWriter(raw),
         encoding=stream.encoding if stream is not None else "utf-8",
         errors="backslashreplace",
-        line_buffering=descriptor == 2 or raw.isatty(),
+        line_buffering=descriptor == TALK or raw.isatty(),
     )
 
 
