@@ -50,6 +50,7 @@ def warden() -> Warden:
         ("plan", {"job": None}, "job"),
         ("plan", {"job": "orphans", "select": [5]}, "select"),
         ("plan", {"job": "orphans", "select": ""}, "select"),
+        ("plan", {"job": "orphans", "select": []}, "select"),
         ("plan", {"job": "orphans", "select": {"a": 1}}, "select"),
         ("plan", {"job": "orphans", "progress": "loud"}, "progress"),
         ("plan", {"job": "orphans", "actor": "ada"}, "actor"),

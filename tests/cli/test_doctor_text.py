@@ -76,5 +76,12 @@ def test_a_path_is_never_cut() -> None:
     assert f"{FULL['newest_plan']['path']}" in [line.strip() for line in told(width=60, **FULL)]
 
 
+def test_a_path_in_a_reason_is_whole_though_the_reason_is_not() -> None:
+    path = f"file:///lake/{'a' * 90}-m0.avro"
+    group = {"code": "LW-TABLE-002", "count": 1, "alike": True, "tables": ["prod.a.t"], "hint": "Restore the file.",
+             "message": f"{path} has 2261 bytes where its list says 4523"}  # fmt: skip
+    assert f"    1  LW-TABLE-002  {path} ..." in told(refused_by_code=[group])
+
+
 def test_an_empty_fleet() -> None:
     assert told(refused=0, healthy=0, reclaimable={"files": 0, "bytes": 0}) == ["0 tables in 0 directories."]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lakewarden.cli.plan_text import show_summary
+from lakewarden.cli.screen import Screen
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import Refusal
 from lakewarden.model.standing import PlanState, Standing
-from tests.cli.fake_warden import NOW, REFUSAL, table
+from tests.cli.fake_warden import NOW, REFUSAL, plan_of, table
 
 
 def test_plan_hands_over_every_option(lakewarden: Any, warden: Any) -> None:
@@ -78,6 +81,20 @@ def test_a_large_fleet_is_a_table_of_what_changes(lakewarden: Any, warden: Any) 
     assert "prod.q.t3" not in out
     assert "20 tables have nothing to delete" in out
     assert "TOTAL  22 tables, 2 to change, 20 with nothing to do\n" in out
+
+
+def test_a_large_fleet_in_the_jobs_own_words() -> None:
+    """A tag that goes releases no file; its table changes all the same."""
+    quiet = [table(f"prod.q.t{i}") for i in range(20)]
+    tagged = replace(table("prod.a.tagged"), changes={"refs": 1})
+    for job, mode, words in (
+        ("snapshot-expiry", "remove", "20 tables have nothing to expire"),
+        ("orphan-cleanup", "quarantine", "20 tables have nothing to move to the trash"),
+    ):
+        plan = replace(plan_of(*quiet, replace(tagged, policy={"delete_mode": mode})), job=job)
+        show_summary(Screen(stream := io.StringIO(), terminal=False), plan)
+        assert words in stream.getvalue()
+        assert "\nprod.a.tagged" in stream.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,11 @@ def test_a_file_that_no_plan_has_seen_and_one_that_nobody_knows(world: World) ->
     assert explain(world, unseen)["status"] == "unseen"
     with pytest.raises(NotFoundError):
         explain(world, "/nowhere/at/all.parquet")
-    with pytest.raises(UsageError):
-        explain(world, "no address")
+    for text in ("no address", "data/a.parquet", "file:///", "s3://bucket", "/a/directory/"):
+        with pytest.raises(UsageError, match="is not a file's address"):
+            explain(world, text)
+        with pytest.raises(UsageError, match="is not a file's address"):
+            world.warden.audit_who(text)
     assert world.exit_code("explain", "/nowhere/at/all.parquet") == 10
 
 

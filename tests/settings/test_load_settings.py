@@ -168,6 +168,12 @@ def test_a_missing_file_says_the_least_that_is_needed(tmp_path: Path, monkeypatc
     assert load_settings(None, {}).catalogs["prod"].format == "iceberg"
 
 
+def test_a_directory_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a directory; nothing was done") as told:
+        load_settings(str(tmp_path), {})
+    assert told.value.hint == f"Name the file: --config {tmp_path}/lakewarden.toml"
+
+
 def test_no_secret_is_printed_by_settings_or_by_errors(load: Any) -> None:
     assert "hunter2" in FULL
     shown = repr(load(FULL)) + str(load(FULL).state) + str(load(FULL).catalogs)

@@ -39,6 +39,7 @@ def run(job: str, status: str = "done", **what: object) -> RunResult:
         (run("tier-handoff", "failed", changed={"restored": 0}), "nothing was changed", "nothing was changed"),
         (run("snapshot-expiry"), "nothing to do", "nothing to do"),
         (run("orphan-cleanup", kept={"live": 9}), "nothing to do", "nothing to do"),
+        (run("orphan-cleanup", kept={"live": 9, "revalidated": 4}), "nothing was changed  kept=4", "nothing was changed"),
         (run("orphan-cleanup", refused=HELD), "nothing was changed  refused=2", "nothing was changed, 2 refused"),
         (run("partition-expiry", changed={"partitions": 3}, refused=HELD), "partitions=3  refused=2",
          "3 partitions dropped, 2 refused"),

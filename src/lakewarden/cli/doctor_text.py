@@ -68,7 +68,7 @@ class _Doctor:
         self._head(title, style, plural(tables, "table"))
         for group in groups[:SHOWN_GROUPS]:
             message = group["message"] if group["alike"] else f"such as: {group['message']}"
-            self._one_line(f"{number(group['count']):>5}  {group['code']}  {message}", 0)
+            self._one_line(f"{number(group['count']):>5}  {group['code']}  ", message)
             self._names(group["tables"], 7)
             self._text(f"next: {group['hint']}", 7)
         if len(groups) > SHOWN_GROUPS:
@@ -140,10 +140,14 @@ class _Doctor:
         for line in wrap(text, self._width - indent, break_long_words=False, break_on_hyphens=False) or [""]:
             self._screen.line(" " * indent + line)
 
-    def _one_line(self, text: str, indent: int = 2) -> None:
-        """The beginning of a sentence; the whole of it is in `--output json`."""
-        room = self._width - indent
-        self._screen.line(" " * indent + (text if len(text) <= room else f"{text[: room - 4].rstrip()} ..."))
+    def _one_line(self, head: str, sentence: str) -> None:
+        """As many words of a sentence as fit, one at least; all of it is in `--output json`. No word, such as a path,
+        is cut."""
+        room = self._width - len(head)
+        if len(sentence) > room:
+            first = wrap(sentence, max(room - 4, 1), break_long_words=False, break_on_hyphens=False)[0]
+            sentence = f"{first} ..."
+        self._screen.line(f"{head}{sentence}")
 
     def _names(self, names: Sequence[str], indent: int = 2) -> None:
         """As many names as fit on one line, one at least, and how many more there are."""

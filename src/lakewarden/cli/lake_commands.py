@@ -25,6 +25,9 @@ def tables(shared: Shared) -> int:
     if shared.as_json:
         screen.document({"tables": found})
         return Exit.DONE
+    if not found:
+        screen.line("The configured catalogs hold no table; `lakewarden config check` says how they answer.")
+        return Exit.DONE
     columns = ("identifier", "format", "format_version", "snapshots", "refs", "status", "location")
     rows = [[table.get(column) for column in columns] for table in found]
     screen.grid([column.replace("_", " ") for column in columns], rows, frozenset({2, 3, 4}), drop=(6, 2, 4, 3, 1))

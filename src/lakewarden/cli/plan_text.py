@@ -205,6 +205,11 @@ def _words(plan: Plan) -> Words:
     return JOBS[Job(plan.job)].words
 
 
+def _label(plan: Plan) -> str:
+    """What becomes of the files that this plan takes away."""
+    return "TO MOVE TO THE TRASH" if JOBS[Job(plan.job)].deletes and moves_to_trash(plan) else _words(plan).label
+
+
 def _show_changes(screen: Screen, job: str, changes: Mapping[str, int], words: Words) -> None:
     """How many of each kind; files have lines of their own where they are judged one by one."""
     told = {kind: count for kind, count in changes.items() if kind != "files" or not JOBS[Job(job)].deletes}
@@ -221,7 +226,7 @@ def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], pol
     listed = sum(verdicts.values(), Tally())
     orphans = verdicts.get(plan.changing, Tally())
     words = _words(plan)
-    label = "TO MOVE TO THE TRASH" if JOBS[Job(plan.job)].deletes and moves_to_trash(plan) else words.label
+    label = _label(plan)
     for name, tally in {words.all_files: listed, words.needed: verdicts.get(Verdict.LIVE, Tally())}.items():
         if tally.files:
             _show_tally(screen, name, tally)
@@ -257,19 +262,20 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if not any(table.verdicts for table in planned):
         return _show_changing(screen, planned)
     orphans = {table.identifier: table.verdicts.get(plan.changing, Tally()) for table in planned}
+    # A table may change without a file of it: a tag goes whose snapshot stays.
     changing = sorted(
-        (table for table in planned if orphans[table.identifier].files),
+        (table for table in planned if any(table.changes.values())),
         key=lambda table: (-orphans[table.identifier].bytes, table.identifier),
     )
+    spec, label = JOBS[Job(plan.job)], _label(plan).lower()
     screen.line()
     if changing:
         rows = [_row(table, orphans[table.identifier]) for table in changing[:SHOWN_TABLES]]
-        label = _words(plan).label.lower()
         screen.grid(("table", "listed", "live", "kept", label, "size"), rows, frozenset(range(1, 6)), drop=(1, 2, 3))
     if len(changing) > SHOWN_TABLES:
-        screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables with files to delete")
+        screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables to change")
     if quiet := len(planned) - len(changing):
-        screen.line(f"{_tables(quiet)} nothing to delete")
+        screen.line(f"{_tables(quiet)} nothing {label if spec.deletes else spec.words.fate}")
 
 
 def _show_changing(screen: Screen, planned: list[TablePlan]) -> None:

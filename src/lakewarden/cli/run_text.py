@@ -9,14 +9,14 @@ from typing import Any
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import job_named
 from lakewarden.model.errors import Exit
-from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.model.run import RESTORED, REVALIDATED, RunResult, RunStatus
 from lakewarden.model.verdict import Verdict
 from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.job import JobSpec
 from lakewarden.steps.summary import changed_by, planned_by, run_summary, told, unchanged
 
 SHOWN_FAILURES = 20
-KEPT_WORDS = {"revalidated": "changed since the plan"}
+KEPT_WORDS = {REVALIDATED: "changed since the plan"}
 _STYLES = {RunStatus.DONE: "bold green", RunStatus.PLANNED: "bold"}
 
 

@@ -159,7 +159,10 @@ class Leases:
         def attempt() -> LeaseRecord:
             answer = register.read()
             if answer is None:
-                raise NotFoundError(f"there is no lease {key}")
+                raise NotFoundError(
+                    f"there is no lease {key}; nothing was changed",
+                    hint="`lakewarden leases` lists those that are held.",
+                )
             now = self._clock.now()
             try:
                 record = LeaseRecord.loads(answer[0]).released(self._nonce(), now, note)

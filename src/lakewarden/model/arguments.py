@@ -68,6 +68,13 @@ def several(value: Any) -> tuple[str, ...]:
         raise UnfitError("one text or a list of texts, none of them empty") from None
 
 
+def patterns(value: Any) -> tuple[str, ...]:
+    """Like `several`, but a list that came out empty chooses no table, and must not be taken for every table."""
+    if isinstance(value, list | set | frozenset) and not value:
+        raise UnfitError("one text or a list of texts, and left out for every table")
+    return several(value)
+
+
 def session(value: Any) -> Any:
     """By its name, whoever made the class: what cannot be worked with is refused by codes of its own."""
     if all(kind.__name__ != "SparkSession" for kind in type(value).__mro__):
@@ -79,7 +86,7 @@ def number(least: float) -> Rule:
     def rule(value: Any) -> float:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         if not fits or not math.isfinite(value) or not least <= value <= MOST:
-            raise UnfitError(f"a number of at least {least:g}")
+            raise UnfitError(f"a number of at least {least:g} and at most {MOST}")
         return float(value)
 
     return rule
@@ -88,7 +95,7 @@ def number(least: float) -> Rule:
 def whole(least: int) -> Rule:
     def rule(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST:
-            raise UnfitError(f"a whole number of at least {least}")
+            raise UnfitError(f"a whole number of at least {least} and at most {MOST}")
         return value
 
     return rule
@@ -198,7 +205,7 @@ RULES: Mapping[str, Rule] = {
     "release_lease.reason": text,
     "run_id": text,
     "audit_verify.run_id": or_none(text),
-    "select": several,
+    "select": patterns,
     "snapshot": snapshot,
     "spark": yes_or_no,
     "table": text,

@@ -196,7 +196,7 @@ class Plan:
             document = json.loads(data)
             plan = _plan_of(document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise PlanEditedError(f"{PLAN_FILE} is not a plan header ({error}); nothing was done") from error
+            raise PlanEditedError(f"{PLAN_FILE} is not a plan header; nothing was done") from error
         if plan.sealed().plan_id != document.get("plan_id"):
             raise PlanEditedError(f"plan {document.get('plan_id')} was edited after it was made; nothing was done")
         return plan
@@ -209,7 +209,7 @@ def sealed_parts(data: bytes) -> tuple[PartFile, ...]:
         told = document.pop("plan_id")
         parts = tuple(PartFile(**part) for part in document["parts"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PlanEditedError(f"{PLAN_FILE} is not a plan header ({error}); nothing was done") from error
+        raise PlanEditedError(f"{PLAN_FILE} is not a plan header; nothing was done") from error
     if hashlib.sha256(_dumps(document).encode()).hexdigest()[:32] != told:
         raise PlanEditedError(f"plan {told} was edited after it was made; nothing was done")
     return parts

@@ -13,6 +13,8 @@ from lakewarden.model.plan import Plan, Tally
 
 # What a run that brings files back counts, whatever job took them away.
 RESTORED = "restored"
+# Files of the plan that a run kept after all: they were needed, or had changed since.
+REVALIDATED = "revalidated"
 
 
 class RunStatus(StrEnum):

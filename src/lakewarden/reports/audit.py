@@ -8,6 +8,7 @@ from typing import Any
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.heads import verify_heads
 from lakewarden.model.errors import NotFoundError
+from lakewarden.reports.asked_file import address_of
 from lakewarden.steps.deployment import Deployment
 
 RUNS_LOOKED_AT = 10_000
@@ -27,7 +28,7 @@ def verify(deployment: Deployment, run_id: str | None) -> dict[str, Any]:
 
 
 def who(ledger: Ledger, uri: str) -> list[dict[str, Any]]:
-    """Every deletion of this file that the journal knows."""
+    """Every deletion of this file that the journal knows. Raises UsageError for what is no file's address."""
     return [
         {
             "run_id": found.run_id,
@@ -37,5 +38,5 @@ def who(ledger: Ledger, uri: str) -> list[dict[str, Any]]:
             "plan_id": found.plan_id,
             "actor": asdict(found.actor),
         }
-        for found in ledger.journal.find(uri)
+        for found in ledger.journal.find(address_of(uri))
     ]

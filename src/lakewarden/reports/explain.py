@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.model.errors import IncompleteManifestError, LakewardenError, NotFoundError, UsageError
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, NotFoundError
 from lakewarden.model.policy import DeletionPolicy, Job
 from lakewarden.model.roots import match_key
 from lakewarden.model.run import PlanResult
@@ -21,6 +21,7 @@ from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manifests
 from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
+from lakewarden.reports.asked_file import address_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
 from lakewarden.steps.plan.rows import rows_of
@@ -34,10 +35,7 @@ Facts = dict[str, Any]
 
 def explain(deployment: Deployment, uri: str) -> Facts:
     """What is known of one file. Raises NotFoundError if nothing is."""
-    try:
-        key = canonical(uri)
-    except ValueError as error:
-        raise UsageError(f"{uri!r} is not a file's address ({error})") from error
+    key = address_of(uri)
     fleet = load_fleet(deployment, deployment.clock.now())
     ways, unread = _ways(deployment, fleet, key)
     released = _released(deployment, fleet, key)

@@ -19,6 +19,7 @@ from lakewarden.settings.text_values import typed
 
 DEFAULT_FILE = "lakewarden.toml"
 VARIABLE_PREFIX = "LAKEWARDEN_"
+VARIABLE_HINT = "Correct or unset the variable; nothing was done."
 
 EXAMPLE = """\
 [state]
@@ -67,6 +68,10 @@ def _existing(path: str | None) -> Path:
     file = Path(path or DEFAULT_FILE)
     if file.is_file():
         return file
+    if file.is_dir():
+        raise ConfigError(
+            f"{file} is a directory; nothing was done", hint=f"Name the file: --config {file / DEFAULT_FILE}"
+        )
     hint = f"Write {file}, or name another with --config FILE. The least it needs:\n\n{EXAMPLE}"
     raise ConfigError(f"there is no configuration file {file}; nothing was done", hint=hint)
 
@@ -90,11 +95,15 @@ def read_environment(env: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, 
 def _refuse_near_miss(variable: str, path: list[str]) -> None:
     """Raise for a variable that was meant to be a setting; others (LAKEWARDEN_LOG) are not ours to judge."""
     if len(path) > 1:
-        raise ConfigError(f"{variable}: there is no section {path[0]!r}{guess(path[0], Settings.model_fields)}")
+        raise ConfigError(
+            f"{variable}: there is no section {path[0]!r}{guess(path[0], Settings.model_fields)}", hint=VARIABLE_HINT
+        )
     for section in Settings.model_fields:
         if path[0].startswith(f"{section}_"):
             meant = f"{VARIABLE_PREFIX}{section}__{path[0].removeprefix(section + '_')}".upper()
-            raise ConfigError(f"{variable} is not a setting; did you mean {meant} (two underscores)?")
+            raise ConfigError(
+                f"{variable} is not a setting; did you mean {meant} (two underscores)?", hint=VARIABLE_HINT
+            )
 
 
 def _owner(path: list[str]) -> type[BaseModel] | None:

@@ -9,7 +9,7 @@ import humanize
 
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import DeleteMode, mode_of
-from lakewarden.model.run import RESTORED, RunResult, RunStatus
+from lakewarden.model.run import RESTORED, REVALIDATED, RunResult, RunStatus
 from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.job import JobSpec
 
@@ -66,8 +66,10 @@ def run_summary(spec: JobSpec, result: RunResult) -> str:
 
 
 def unchanged(result: RunResult) -> str:
-    """What is said of a run that changed nothing: where tables were refused, there may be something to do."""
-    return "nothing to do" if result.status == RunStatus.DONE and not result.refused else "nothing was changed"
+    """What is said of a run that changed nothing: where tables were refused, or files of the plan have changed since,
+    there may be something to do."""
+    idle = result.status == RunStatus.DONE and not result.refused and not result.kept.get(REVALIDATED)
+    return "nothing to do" if idle else "nothing was changed"
 
 
 def told(counts: Sequence[Count]) -> str:

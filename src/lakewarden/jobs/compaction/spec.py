@@ -15,7 +15,7 @@ COMPACTION = JobSpec(
     words=Words(
         fate="to rewrite",
         done="rewritten",
-        cutoff="no row changes, and old files stay until their snapshots expire; ",
+        cutoff="no row changes, and old files stay until their snapshots expire",
         verb="Rewrite",
         undo="An engine can roll a table back to the snapshot before, until that one expires.",
     ),

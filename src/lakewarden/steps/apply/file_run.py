@@ -22,7 +22,7 @@ from lakewarden.model.plan import Tally
 from lakewarden.model.policy import DeleteMode
 from lakewarden.model.ports import FileOutcome, Heartbeat
 from lakewarden.model.prefixes import Prefixes
-from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.run import REVALIDATED, FailedFile, PlanResult, RunResult, RunStatus
 from lakewarden.model.verdict import Brake, Outcome, Verdict
 from lakewarden.steps.apply.batches import batches_of
 from lakewarden.steps.apply.claim import Claim
@@ -268,7 +268,7 @@ class FileRun:
         kept = {name: tally["files"] for name, tally in verdicts if name != self.plan.changing}
         revalidated = sum(done.get(kind, Tally()).files for kind in (Outcome.KEPT, Outcome.CHANGED))
         if revalidated:
-            kept["revalidated"] = revalidated
+            kept[REVALIDATED] = revalidated
         unfinished = sum(tally.files for tally in done.values()) < self.rows.num_rows
         status = RunStatus.PARTIAL if error or failed or unfinished else RunStatus.DONE
         if error and not self.counts.earlier and not self.counts.touched:

@@ -123,7 +123,10 @@ def _whose(deployment: Deployment, fleet: Fleet, root: Root, names: list[str]) -
 def take_back(ledger: Ledger, uuid: str, actor: Actor, reason: str) -> None:
     """Put on record that an abandoned table is needed after all. Raises NotFoundError if none of that uuid is abandoned."""
     if uuid not in ledger.switches.abandoned():
-        raise NotFoundError(f"no table {uuid} is abandoned; nothing was changed")
+        raise NotFoundError(
+            f"no table {uuid} is abandoned; nothing was changed",
+            hint="Only a table that was abandoned can be taken back; there is nothing to do.",
+        )
     ledger.switches.take_back(uuid, actor, reason)
 
 
@@ -131,7 +134,10 @@ def remembered(ledger: Ledger, identifier: str) -> list[KnownTable]:
     """What is remembered under a table's name. Raises NotFoundError if nothing is."""
     known = [row for row in ledger.known_tables.memory().rows if row.identifier == identifier]
     if not known:
-        raise NotFoundError(f"no table {identifier} is remembered; nothing was changed")
+        raise NotFoundError(
+            f"no table {identifier} is remembered; nothing was changed",
+            hint="`lakewarden doctor` names the tables that are held for the sake of what was seen of them.",
+        )
     return known
 
 

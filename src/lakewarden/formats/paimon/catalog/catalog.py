@@ -162,8 +162,9 @@ class PaimonCatalog:
         try:
             return FileUri.parse(self._properties["warehouse"]).as_prefix()
         except (KeyError, ValueError) as error:
+            lacks = "no warehouse" if isinstance(error, KeyError) else f"no usable warehouse ({error})"
             raise CatalogUnavailableError(
-                f"catalog {self.name} has no usable warehouse ({error}); nothing was planned or changed",
+                f"catalog {self.name} has {lacks}; nothing was planned or changed",
                 hint="Set `warehouse` in the catalog's properties to an absolute path or address.",
             ) from error
 
