@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -141,3 +142,10 @@ def test_doubt_leaves_alone_what_lies_within_and_around_a_place_and_nothing_besi
         == "lake.db.orders had files under s3://b/x/y/ and is not listed; nothing under it is touched"
     )
     assert doubted_roots([], roots) == {}
+
+
+@pytest.mark.parametrize("name", ["lake.db.`a.b`", "lake.db.$(touch x)", "lake.db.two words"])
+def test_the_command_in_a_hint_names_the_table_to_a_shell(name: str) -> None:
+    """Between backticks a shell would run the name."""
+    [doubt] = doubts_of(Memory((ORDERS._replace(identifier=name), USERS)), look(state(USERS)))
+    assert shlex.split(doubt.hint.partition(": ")[2]) == ["lakewarden", "forget", name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +49,7 @@ def abandon(
         show_given_up(screen, given_up)
     screen.line(
         f"Table {table_uuid} is abandoned. Nothing has been deleted; from the next plan on, its metadata protects "
-        f"nothing any more. To take it back: lakewarden abandon {table_uuid} --undo"
+        f"nothing any more. To take it back: lakewarden abandon {shlex.quote(table_uuid)} --undo"
     )
     return Exit.DONE
 

@@ -7,6 +7,7 @@ Its files look like orphans of the other, and stay until the drop is believed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -183,4 +184,4 @@ def _absent(row: KnownTable, renewed: bool) -> Doubt:
 
 
 def _hint(row: KnownTable, when: str) -> str:
-    return f"{when}: lakewarden forget {row.identifier}"
+    return f"{when}: lakewarden forget {shlex.quote(row.identifier)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -128,7 +129,7 @@ def damaged_since(fleet: Fleet, findings: Findings) -> str | None:
         if catalog_of(doubt.table) not in fleet.catalogs:
             return (
                 f"{doubt.table} is in no configured catalog any more, so what it needs by now is not known: configure its "
-                f"catalog again, or accept it with lakewarden forget {doubt.table}"
+                f"catalog again, or accept it with lakewarden forget {shlex.quote(doubt.table)}"
             )
     for number, state in enumerate(fleet.states):
         why = findings.table_refusals.get(number) or (None if state.is_visible else state.refusal)
@@ -146,7 +147,7 @@ def damaged_since(fleet: Fleet, findings: Findings) -> str | None:
         )
         return (
             f"{state.identifier} {since} and cannot be read now ({why.code}: {why.message}); it may need any of these: "
-            f"repair it, drop it from its catalog, or accept it with lakewarden forget {state.identifier}"
+            f"repair it, drop it from its catalog, or accept it with lakewarden forget {shlex.quote(state.identifier)}"
         )
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
@@ -62,7 +63,8 @@ def _refusal(row: Mapping[str, Any]) -> Refusal:
         return Refusal(
             "LW-ROOT-002",
             f"{row['uri']} belongs to table {row['uuid']}, which no configured catalog knows; nothing under this root is touched",
-            f"Add the catalog that knows it, or, if that table is gone for good: lakewarden abandon {row['uuid']}",
+            "Add the catalog that knows it, or, if that table is gone for good: lakewarden abandon "
+            f"{shlex.quote(str(row['uuid']))}",
         )
     return Refusal(
         "LW-ROOT-003",
