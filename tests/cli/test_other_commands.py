@@ -51,6 +51,7 @@ def test_leases_show_their_key_and_are_released_with_a_reason(lakewarden: Any, w
     ]
     assert [lease["state"] for lease in lakewarden("leases", "--output", "json").json["leases"]] == ["held", "released"]
     assert lakewarden("leases", "--release", "k").code == 64
+    assert lakewarden("leases", "--reason", "host died").code == 64
     assert warden.calls == []
     assert lakewarden("leases", "--release", "k", "--reason", "host died").code == 0
     assert warden.calls[0][1]["reason"] == "host died"

@@ -59,6 +59,11 @@ def test_the_command_to_type_carries_the_configuration(lakewarden: Any) -> None:
     assert lakewarden("plan", "orphans", "--config", "my.toml").out.rstrip().endswith("--yes --config my.toml")
 
 
+def test_a_value_that_is_not_allowed_is_told_without_the_librarys_words(lakewarden: Any) -> None:
+    told = lakewarden("show", "p", "--verdict", "nope").err
+    assert "LW-CONF-002 Invalid value for '--verdict': 'nope' is not one of 'live', 'pending'" in " ".join(told.split())
+
+
 def test_a_plan_without_orphans_offers_nothing_to_apply(lakewarden: Any, warden: Any) -> None:
     warden.tables_planned = (table("prod.a.t"),)
     answer = lakewarden("plan", "orphans")

@@ -18,11 +18,15 @@ def leases(
     shared: Shared,
     record: Record,
     release: Annotated[str | None, typer.Option("--release", metavar="KEY", help="Take this lease away.")] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the journal.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the lease record.")
+    ] = None,
 ) -> int:
     """List the leases, or release one that its holder left behind."""
     if release is not None and not reason:
         raise UsageError("--release needs --reason; no lease was released")
+    if reason is not None and release is None:
+        raise UsageError("--reason belongs to --release KEY; no lease was released")
     warden = worker.open_worker(shared)
     screen = Screen()
     if release is not None and reason:

@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _end_line()
         return _failed(stop.code, stop.message, stop.hint, stop.exit_code, as_json, False)
     except TyperException as error:
-        usage = UsageError(error.format_message())
+        usage = UsageError(error.format_message().replace(": Value error, ", ": "))
         return _failed(usage.code, usage.message, usage.hint, usage.exit_code, as_json, False)
     except Abort:
         _end_line()
