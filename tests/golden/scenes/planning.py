@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from lakewarden.jobs.orphan_cleanup import plan as orphan_plan
+from lakewarden.wiring import Wiring
 from tests.golden.faults import ctrl_c
 from tests.golden.scene import Stage, Words, scene
 
@@ -88,6 +90,8 @@ def _(stage: Stage) -> Words:
         signal.pause()
 
     stage.patch.setattr(orphan_plan, "load_fleet", interrupted)
+    # Spark would start beside it, and be as far as chance has it.
+    stage.patch.setattr(Wiring, "_warm_spark", lambda *_, **__: Future())
     return "plan", "orphans", "--out", "plan"
 
 
