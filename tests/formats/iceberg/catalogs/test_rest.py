@@ -97,7 +97,7 @@ def test_a_server_that_is_down_changes_nothing(rest_world: RestWorld, capsys: py
     with pytest.raises(CatalogUnavailableError):
         world.apply(plan)
     assert world.exit_code("plan", "orphans") == 1
-    assert "LW-CATALOG-001" in capsys.readouterr().err
+    assert "LW-CATALOG-001" in capsys.readouterr().out
     assert world.on_disk() == before
     outcomes = [world.warden.run_detail(run["run_id"])["outcomes"] for run in world.warden.runs()]
     assert not any(outcomes)
