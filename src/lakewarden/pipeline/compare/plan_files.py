@@ -192,7 +192,7 @@ def _write(task: JudgeTask, judged: list[pa.Table]) -> pa.Table:
 
 
 def write_part(stores: Stores, directory: str, rows: pa.Table) -> PartFile:
-    """Write PLAN_ROWS as one of a plan's files."""
+    """Write PLAN_ROWS, and what columns a job has beside them, as one of a plan's files."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by("verdict"), sink, compression="zstd", write_page_checksum=True)
     data = sink.getvalue().to_pybytes()

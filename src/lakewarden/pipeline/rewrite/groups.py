@@ -5,21 +5,20 @@ Tables are a column: one job groups the files of the whole fleet, and writes the
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lakewarden.model.compaction import FileGroup, PartitionFile, RewriteWorker, groups_of
-from lakewarden.model.plan import FILES_DIR, PartFile
+from lakewarden.model.plan import PartFile
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.answer import PARTS, added_up, answer_schema, part_files, task_answer
+from lakewarden.pipeline.compare.plan_files import write_part
 from lakewarden.pipeline.read.data_files import DATA_FILES, read_data_files
 from lakewarden.pipeline.read.manifests import ReadTask
 from lakewarden.pipeline.read.partition_counts import manifests_of
@@ -181,13 +180,7 @@ def _part(stores: Stores, directory: str, rows: pa.Table, rules: Mapping[int, Ta
             "group": rows["group"],
         }
     ).cast(GROUP_ROWS)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    data = sink.getvalue().to_pybytes()
-    name = f"{FILES_DIR}/part-{uuid.uuid4().hex}.parquet"
-    stores.put(directory + name, data)
-    part = {"name": name, "sha256": hashlib.sha256(data).hexdigest(), "rows": table.num_rows, "bytes": len(data)}
-    return pa.Table.from_pylist([part], schema=PARTS)
+    return pa.Table.from_pylist([asdict(write_part(stores, directory, table))], schema=PARTS)
 
 
 def _counts(rows: pa.Table) -> pa.Table:
