@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
 from collections.abc import Callable
 
-import typer
-from typer.exceptions import Abort
-
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import NeedsApprovalError
+
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
 
 
 def check_somebody_is_there(yes: bool, what: str, hint: str | None = None) -> None:
@@ -21,10 +23,33 @@ def check_somebody_is_there(yes: bool, what: str, hint: str | None = None) -> No
 def ask(show: Callable[[Screen], None], question: str, hint: str | None = None) -> None:
     """Show what it is about and ask, on stderr. Raises NeedsApprovalError unless the answer is yes."""
     show(Screen(sys.stderr))
-    try:
-        answer = typer.confirm(question, default=False, err=True)
-    except Abort:
-        sys.stderr.write("\n")  # The question's own line has no end yet.
-        raise NeedsApprovalError("the question was not answered; nothing was changed", hint=hint) from None
+    answer: bool | None = None
+    while answer is None:
+        sys.stderr.write(f"{question} [y/N]: ")
+        sys.stderr.flush()
+        line = _line_typed()
+        if not line:
+            sys.stderr.write("\n")  # The question's own line has no end yet.
+            raise NeedsApprovalError("the question was not answered; nothing was changed", hint=hint)
+        answer = _ANSWERS.get(line.strip().lower())
     if not answer:
         raise NeedsApprovalError("the answer was no; nothing was changed", hint=hint)
+
+
+def _line_typed() -> str:
+    """The next line of the terminal.
+
+    A signal that comes after Python last looked for one and before the wait begins would be heard only at the next key;
+    it is written to a pipe as well, and the wait ends for either.
+    """
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told)
+    try:
+        while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
+            os.read(heard, 1)
+        return sys.stdin.readline()
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(heard)
+        os.close(told)
