@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,17 @@ from lakewarden.formats.iceberg.compaction.replace import (
     replace_files,
 )
 from lakewarden.formats.iceberg.data.applicable import DeleteIndex, LiveFile
-from lakewarden.formats.iceberg.data.columns import arrow_schema, column_by_id, current_schema, fields_within
+from lakewarden.formats.iceberg.data.columns import (
+    arrow_schema,
+    column_by_id,
+    current_schema,
+    fields_within,
+    lineage_columns,
+)
 from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.rewrite import rewrite
 from lakewarden.formats.iceberg.data.write import Form
-from lakewarden.formats.iceberg.manifests.files import DATA, live_count, read_list
+from lakewarden.formats.iceberg.manifests.files import DATA, ROW_IDS, live_count, read_list
 from lakewarden.formats.iceberg.manifests.reader import data_files
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
@@ -121,6 +127,8 @@ class IcebergCompactor:
                 dropped[group.name] = "files of it are not in the table any more"
             elif len({live.partition for live in present}) > 1:
                 dropped[group.name] = "its files lie in several partitions by now"
+            elif why := _not_ours_to_read([*present, *(one.live for live in present for one in index.on(live))]):
+                dropped[group.name] = why
             else:
                 kept[group.name] = self._order(document, group.name, present, index, target, run_id)
         orders = {name: item.order.dumps() for name, item in kept.items()}
@@ -253,8 +261,26 @@ def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> No
         )
     if int(document.get("default-sort-order-id") or 0) != 0:
         raise UnsupportedTableError("it has a sort order, which this version would not keep", hint=by_java)
-    arrow_schema(current_schema(document))
+    columns = arrow_schema(current_schema(document))
+    if int(document["format-version"]) >= ROW_IDS and (
+        taken := {f.name for f in lineage_columns()} & set(columns.names)
+    ):
+        raise UnsupportedTableError(
+            f"its column {min(taken)} has the name under which new files store the ids of rows; nothing was touched",
+            hint="Rename the column.",
+        )
     Form.of(properties)
+
+
+def _not_ours_to_read(files: Iterable[LiveFile]) -> str | None:
+    """Why a group is left alone whose files, or deletes of them, are encrypted or of another format than Parquet."""
+    for live in files:
+        kind = str(live.file["file_format"]).upper()
+        if live.file.get("key_metadata") is not None:
+            return f"{live.path} is encrypted; Iceberg's own rewrite_data_files can read it"
+        if kind not in ("PARQUET", "PUFFIN"):
+            return f"{live.path} is of the format {kind}, not Parquet; Iceberg's own rewrite_data_files can read it"
+    return None
 
 
 def _name_of(groups: Sequence[Replacement]) -> str:
