@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import TracebackType
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
-
+from lakewarden.ledger.lease_counts import ENDED, LOST, LeaseCounts
 from lakewarden.model.clock import Clock
-from lakewarden.model.errors import LeaseLostError, StoreUnavailableError
-from lakewarden.model.lease import LeaseRecord
+from lakewarden.model.errors import LakewardenError, LeaseLostError, StoreUnavailableError
+from lakewarden.model.lease import LeaseRecord, LeaseState, LeaseStatus, Work
 from lakewarden.model.margins import MARGINS
 from lakewarden.storage.cas import Ambiguous, Conflict, Register
 
 _RENEW_TRIES = 4
+_RELEASE_TRIES = 4
+# A renewal that failed is tried again after this share of the usual time: several tries fit in before the work has to stop.
+_SOONER = 0.25
+
+
+@dataclass(frozen=True)
+class LeaseParts:
+    """What every lease of a worker is made with: its clock, where attempts get their names and their jitter, its counts."""
+
+    clock: Clock
+    nonce: Callable[[], str]
+    jitter: Callable[[], float]
+    counts: LeaseCounts
+    unreleased: Callable[[Lease], None]
 
 
 class Lease:
@@ -25,28 +39,20 @@ class Lease:
     """
 
     def __init__(
-        self,
-        register: Register,
-        record: LeaseRecord,
-        token: str,
-        clock: Clock,
-        written_at: float,
-        nonce: Callable[[], str],
-        jitter: Callable[[], float],
-        unreleased: Callable[[Lease], None] = lambda _: None,
+        self, register: Register, record: LeaseRecord, token: str | None, written_at: float, parts: LeaseParts
     ) -> None:
+        """`token` is None for a lease that may or may not have been written: it can only be released."""
         self._register = register
         self._record = record
         self._token = token
-        self._clock = clock
-        self._nonce = nonce
-        self._jitter = jitter
+        self._clock = parts.clock
+        self._parts = parts
         self._deadline = written_at + record.ttl_seconds * MARGINS.lease_work_share
         self._turn = threading.Lock()
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
-        self._released = False
-        self._unreleased = unreleased
+        self._released = token is None
+        self._ending = (LeaseStatus.FAILED if token is None else LeaseStatus.RELEASED, "")
         self.lost = threading.Event()
 
     @property
@@ -61,59 +67,97 @@ class Lease:
     def holder(self) -> str:
         return self._record.holder
 
+    @property
+    def work(self) -> Work | None:
+        return self._record.work
+
+    def owns(self, record: LeaseRecord) -> bool:
+        """Whether a record was written under this lease."""
+        return self._record.same_holding(record)
+
     def check(self) -> None:
         """Raises LeaseLostError unless the lease is ours by our own clock. Asks no store."""
-        if self._clock.boot() >= self._deadline:
-            self.lost.set()
+        if not self._released and self._clock.boot() >= self._deadline:
+            self._lose()
         if self.lost.is_set() or self._released:
             raise LeaseLostError(f"the lease {self.key} (epoch {self.epoch}) is not held any more")
+
+    def tell(self, work: Work) -> None:
+        """Say what the lease is held for by now, and how far the work is. Known to others from the next renewal on."""
+        with self._turn:
+            self._record = replace(self._record, work=work)
 
     def renew(self) -> None:
         """One renewal. Raises LeaseLostError if another holder is there, StoreUnavailableError if it is not known."""
         with self._turn:
             self.check()
-            record, token = self._record.renewed(self._nonce(), self._clock.now()), self._token
-
-            def attempt() -> None:
-                nonlocal record, token
+            record, token = self._record, self._token
+            unclear: Exception | None = None
+            for _ in range(_RENEW_TRIES):
+                record = replace(record, work=self._record.work).renewed(self._parts.nonce(), self._clock.now())
+                # The deadline counts from before the write left us, never from when the answer came.
                 before = self._clock.boot()
                 try:
                     self._token = self._register.write(record.dumps(), token)
-                except (Conflict, Ambiguous):
+                except (Conflict, Ambiguous) as error:
                     # The next attempt is made on top of what is there, if that is a write of ours.
-                    token = self._found(record)
-                    record = record.renewed(self._nonce(), self._clock.now())
-                    raise
+                    unclear = error
+                    if (found := self._ours()) is None:
+                        self._lose()
+                        raise LeaseLostError(
+                            f"the lease {self.key} (epoch {self.epoch}) was taken or released by somebody else"
+                        ) from error
+                    record, token = found
+                    continue
                 self._record = record
                 self._deadline = before + record.ttl_seconds * MARGINS.lease_work_share
+                return
+            raise StoreUnavailableError(f"the lease {self.key} could not be renewed") from unclear
 
-            unclear = retry_if_exception_type((Conflict, Ambiguous))
-            try:
-                Retrying(retry=unclear, stop=stop_after_attempt(_RENEW_TRIES), reraise=True)(attempt)
-            except (Conflict, Ambiguous) as error:
-                raise StoreUnavailableError(f"the lease {self.key} could not be renewed") from error
+    def complete(self) -> None:
+        """The work is done and recorded."""
+        self.release(LeaseStatus.COMPLETED)
 
-    def release(self) -> None:
+    def fail(self, why: str) -> None:
+        """The work came to nothing; whoever wants to may try it again at once."""
+        self.release(LeaseStatus.FAILED, why)
+
+    def release(self, ended: LeaseStatus = LeaseStatus.RELEASED, note: str = "") -> None:
         """Write the tombstone, which keeps the epoch. A failure is harmless: the lease runs out by itself."""
         self._halt()
         with self._turn:
             if self._released:
                 return
             self._released = True
+            self._ending = (ended, note)
+        self._parts.counts.add(ENDED)
         # A lease that was lost may still stand there as ours, and nobody works under it any more.
         if self.lost.is_set() or not self.release_again():
-            self._unreleased(self)
+            self._parts.unreleased(self)
 
     def release_again(self) -> bool:
-        """Write the tombstone of a lease that was let go and not heard of; whether nothing is left to be released."""
-        record = self._record.released(self._nonce(), self._clock.now())
+        """Write the tombstone of a lease that was let go and not heard of; whether nothing is left to be released.
+
+        A write that was refused may have been refused by a renewal of ours that arrived late, or may have been done all
+        the same: what stands there decides.
+        """
+        ended, note = self._ending
+        found = (self._record, self._token) if self._token is not None else None
         try:
-            self._register.write(record.dumps(), self._token)
-        except Conflict:
-            return True  # it is somebody else's by now, or is released
+            for _ in range(_RELEASE_TRIES):
+                if found is None and (found := self._ours()) is None:
+                    return True  # it is somebody else's by now, or is released
+                record, token = found
+                try:
+                    self._register.write(
+                        record.released(self._parts.nonce(), self._clock.now(), note, ended).dumps(), token
+                    )
+                    return True
+                except (Conflict, Ambiguous):
+                    found = None
         except StoreUnavailableError:
             return False
-        return True
+        return False
 
     def __enter__(self) -> Lease:
         self._renewer = threading.Thread(
@@ -125,36 +169,44 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.release()
+        if error is None or self.work is None:
+            self.release()
+        else:
+            self.fail(error.code if isinstance(error, LakewardenError) else type(error).__name__)
 
     def _keep(self, worker: threading.Thread) -> None:
         """Renew until stopped, lost, or the thread whose work this is has ended: dead work must not keep a lease."""
-        period = self._record.ttl_seconds / MARGINS.lease_renewals
-        while not self._stop.wait(period * (0.75 + self._jitter() / 2)):
+        period = min(self._record.ttl_seconds / MARGINS.lease_renewals, MARGINS.lease_renewal_seconds)
+        pause = period
+        while not self._stop.wait(pause * (0.75 + self._parts.jitter() / 2)):
             if not worker.is_alive():
                 return
             try:
                 self.renew()
+                pause = period
             except LeaseLostError:
-                self.lost.set()
+                self._lose()
                 return
             except Exception:  # not renewed: the deadline decides, at the next check or here
+                pause = period * _SOONER
                 if self._clock.boot() >= self._deadline:
-                    self.lost.set()
+                    self._lose()
                     return
 
-    def _found(self, attempt: LeaseRecord) -> str:
-        """The token to write on after an unclear write, if the register still holds a write of ours."""
-        answer = self._register.read()
-        if answer is not None:
-            try:
-                found = LeaseRecord.loads(answer[0])
-            except ValueError:
-                found = None
-            if found is not None and found.nonce in (attempt.nonce, self._record.nonce):
-                return answer[1]
-        self.lost.set()
-        raise LeaseLostError(f"the lease {self.key} (epoch {self.epoch}) was taken or released by somebody else")
+    def _ours(self) -> tuple[LeaseRecord, str] | None:
+        """What stands there with its token, if it is held and a write of ours, whichever; None if it is not."""
+        if (answer := self._register.read()) is None:
+            return None
+        try:
+            found = LeaseRecord.loads(answer[0])
+        except ValueError:
+            return None
+        return (found, answer[1]) if found.state is LeaseState.HELD and self.owns(found) else None
+
+    def _lose(self) -> None:
+        if not self.lost.is_set():
+            self.lost.set()
+            self._parts.counts.add(LOST)
 
     def _halt(self) -> None:
         self._stop.set()

@@ -9,25 +9,31 @@ import hashlib
 import random
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from lakewarden.ledger.lease import Lease
+from lakewarden.ledger.lease import Lease, LeaseParts
+from lakewarden.ledger.lease_counts import ACQUIRED, CORRUPT, OVERTAKEN, REFUSED, SCAVENGED, LeaseCounts
 from lakewarden.ledger.processes import own_process, started_at
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import LeaseCorruptError, LeaseHeldError, NotFoundError, StoreUnavailableError
-from lakewarden.model.lease import LeaseRecord, LeaseState, Sighting, first_record, proven_dead
+from lakewarden.model.lease import LeaseRecord, LeaseState, LeaseStatus, Sighting, Work, first_record, proven_dead
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.uri import FileUri
 from lakewarden.storage.cas import Ambiguous, Conflict, Register, open_register, registers
 from lakewarden.storage.stores import Stores
 
-__all__ = ["Lease", "Leases"]
+__all__ = ["GROUPS", "Lease", "Leases"]
 
+# Keys of groups of files that are rewritten begin so. There are many of them, so they lie in a directory of their own.
+GROUPS = "compaction/"
 WRITE_TRIES = 8
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 READ_AT_ONCE = 16
 # How often a held lease is looked at while it could run out. It is renewed ten times in that.
 LOOKS_A_LIFE = 60
@@ -46,6 +52,9 @@ class _Watch:
     give_up: float
     told: Watched | None
     first: LeaseRecord | None = None
+    # Attempts of ours to write it, any of which may arrive late; and when the first of them was overtaken.
+    tried: set[str] = field(default_factory=set)
+    overtaken: float | None = None
 
 
 class Leases:
@@ -73,6 +82,8 @@ class Leases:
         self._wait = wait
         self._seen: dict[str, Sighting] = {}
         self._unreleased: dict[str, Lease] = {}
+        self.counts = LeaseCounts()
+        self._parts = LeaseParts(clock, nonce, jitter, self.counts, self._keep_unreleased)
 
     def waiting(self, wait: float | None) -> Leases:
         """The same leases for whoever waits so many seconds for a holder.
@@ -84,10 +95,18 @@ class Leases:
         other._wait = wait
         return other
 
-    def acquire(self, key: str, ttl_seconds: float, *, wait: float = 0.0, watched: Watched | None = None) -> Lease:
+    def acquire(
+        self,
+        key: str,
+        ttl_seconds: float,
+        *,
+        wait: float = 0.0,
+        watched: Watched | None = None,
+        work: Work | None = None,
+    ) -> Lease:
         """The lease, or LeaseHeldError naming the holder. `wait`: how long to wait at least for one that is at work.
 
-        `watched` is told every few seconds, and may raise to end the wait.
+        `watched` is told every few seconds, and may raise to end the wait. `work` is what the lease is for.
         """
         self._release_again()
         register = self._open(key)
@@ -98,21 +117,35 @@ class Leases:
             held = self._when_free(register, key, watch)
             nonce, now, ours = self._nonce(), self._clock.now(), own_process()
             if held is None:
-                record, token = first_record(key, self._holder, nonce, ttl_seconds, now, ours), None
+                record, token = first_record(key, self._holder, nonce, ttl_seconds, now, ours, work), None
+            elif held[0].nonce in watch.tried:
+                # An earlier attempt of ours, which was not heard of and arrived after all.
+                record, token = held[0].renewed(nonce, now), held[1]
             else:
-                record, token = held[0].taken(self._holder, nonce, ttl_seconds, now, ours), held[1]
+                record, token = held[0].taken(self._holder, nonce, ttl_seconds, now, ours, work), held[1]
             # The deadline counts from before the write left us, never from when the answer came.
             before = self._clock.boot()
-            written = self._write(register, record, token)
+            try:
+                written = self._write(register, record, token, watch)
+            except StoreUnavailableError:
+                # It may stand there as ours, although nobody will work under it.
+                self._keep_unreleased(Lease(register, record, None, before, self._parts))
+                raise
             if written is None:
+                watch.overtaken = before if watch.overtaken is None else watch.overtaken
+                self.counts.add(OVERTAKEN)
                 raise Conflict(key)
             self._seen.pop(key, None)
-            return Lease(register, *written, self._clock, before, self._nonce, self._jitter, self._keep_unreleased)
+            self.counts.add(ACQUIRED)
+            return Lease(register, *written, before, self._parts)
 
+        budget = MARGINS.lease_write_seconds
         overtaken = Retrying(
             retry=retry_if_exception_type(Conflict),
-            stop=stop_after_attempt(WRITE_TRIES),
-            wait=lambda state: self._jitter() * min(2.0, 0.05 * 2**state.attempt_number),
+            stop=lambda _: watch.overtaken is not None and self._clock.boot() - watch.overtaken >= budget,
+            wait=lambda state: (
+                0.001 + self._jitter() * min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(state.attempt_number, 9))
+            ),
             sleep=self._clock.sleep,
             reraise=True,
         )
@@ -120,8 +153,11 @@ class Leases:
             return overtaken(attempt)
         except Conflict as error:
             raise StoreUnavailableError(
-                f"the lease {key} could not be written in {WRITE_TRIES} tries; it is not held"
+                f"the lease {key} could not be written in {budget:g} seconds; it is not held"
             ) from error
+        except LeaseHeldError:
+            self.counts.add(REFUSED)
+            raise
 
     def _keep_unreleased(self, lease: Lease) -> None:
         """Remember a lease whose work is over and whose release the store did not take: on a full disk, say."""
@@ -129,7 +165,7 @@ class Leases:
 
     def _release_again(self) -> None:
         for key, lease in list(self._unreleased.items()):
-            if lease.release_again():
+            if lease.release_again() and self._unreleased.get(key) is lease:
                 self._unreleased.pop(key, None)
 
     def look(self, key: str) -> LeaseRecord | None:
@@ -137,19 +173,49 @@ class Leases:
         held = self._read(self._open(key), key)
         return held[0] if held is not None else None
 
-    def list(self) -> list[LeaseRecord]:
+    def list(self) -> Sequence[LeaseRecord]:
         """Every lease ever taken here, tombstones included; corrupt records are left out (acquire reports them)."""
+        found = self.records("", GROUPS)
+        return sorted((record for _, record in found if record is not None), key=lambda record: record.key)
 
-        def read(uri: str) -> LeaseRecord | None:
+    def records(self, *directories: str, since: datetime | None = None) -> Sequence[tuple[str, LeaseRecord | None]]:
+        """The leases of some directories with their addresses, those written to since then; None for a corrupt record."""
+
+        def read(uri: str) -> tuple[str, LeaseRecord | None] | None:
             answer = self._register(self._stores, uri).read()
             try:
-                return LeaseRecord.loads(answer[0]) if answer is not None else None
+                return (uri, LeaseRecord.loads(answer[0])) if answer is not None else None
             except ValueError:
-                return None
+                return uri, None
 
+        there = [uri for one in directories for uri in registers(self._stores, self._base + one, since)]
         with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-            found = [record for record in pool.map(read, registers(self._stores, self._base)) if record is not None]
-        return sorted(found, key=lambda record: record.key)
+            return [found for found in pool.map(read, there) if found is not None]
+
+    def clear(self, record: LeaseRecord) -> LeaseRecord | None:
+        """The tombstone of a lease whose holder is surely gone, if it was written; None if the holder may be at work.
+
+        Surely gone: silent for all of its time since this worker first looked, or a dead process of this worker.
+        """
+        if record.state is not LeaseState.HELD or not self._free(record):
+            return None
+        register = self._open(record.key)
+        answer = register.read()
+        if answer is None or answer[0] != record.dumps():
+            return None
+        tombstone = record.released(self._nonce(), self._clock.now(), "", LeaseStatus.SCAVENGED)
+        try:
+            register.write(tombstone.dumps(), answer[1])
+        except (Conflict, StoreUnavailableError):
+            return None  # somebody took it, or the store is away: the next look finds out
+        self._seen.pop(record.key, None)
+        self.counts.add(SCAVENGED)
+        return tombstone
+
+    def held(self, key: str) -> LeaseRecord | None:
+        """The lease as it stands if somebody may be at work under it; None if it can be taken. Raises LeaseCorruptError."""
+        held = self._read(self._open(key), key)
+        return None if held is None or self._free(held[0]) else held[0]
 
     def force_release(self, key: str, reason: str, operator: str) -> LeaseRecord:
         """Write the tombstone in somebody else's name. The old holder finds out at its next renewal, and stops."""
@@ -187,7 +253,9 @@ class Leases:
         now = self._clock.now()
         seen = [int(number) for number in _EPOCH_OF_CORRUPT.findall(data)]
         epoch = max([int(now.timestamp()), *(number + 1 for number in seen)])
-        return LeaseRecord(key, "", epoch, epoch, self._nonce(), LeaseState.RELEASED, 1.0, now, now, None, note)
+        return LeaseRecord(
+            key, "", epoch, epoch, self._nonce(), LeaseState.RELEASED, 1.0, now, now, None, note, LeaseStatus.RELEASED
+        )
 
     def _read(self, register: Register, key: str) -> tuple[LeaseRecord, str] | None:
         answer = register.read()
@@ -201,6 +269,7 @@ class Leases:
         except ValueError as error:
             aside = f"{self._uri(key)}.corrupt-{hashlib.sha256(answer[0]).hexdigest()[:12]}"
             self._stores.put(aside, answer[0])
+            self.counts.add(CORRUPT)
             raise LeaseCorruptError(
                 f"the lease {key} is corrupt ({error}); a copy is at {aside}, nothing was done under it"
             ) from error
@@ -209,7 +278,7 @@ class Leases:
         if record.state is LeaseState.RELEASED:
             return True
         over = self._unreleased.get(record.key)
-        if over is not None and (over.epoch, over.holder) == (record.epoch, record.holder):
+        if over is not None and over.owns(record):
             return True
         if record.holder == self._holder and record.process is not None:
             dead = proven_dead(record.process, own_process(), started_at(record.process.pid))
@@ -226,7 +295,7 @@ class Leases:
         while True:
             held = self._read(register, key)
             sighted = key in self._seen
-            if held is None or self._free(held[0]):
+            if held is None or held[0].nonce in watch.tried or self._free(held[0]):
                 return held
             if not sighted and self._wait is None:
                 self._look_around()
@@ -236,7 +305,8 @@ class Leases:
             give_up = max(watch.give_up, watch.began + LONGEST_WATCH) if silent else watch.give_up
             self._wait_for(record, give_up, renewed=record != watch.first)
             if watch.told is not None:
-                watch.told(int(self._clock.boot() - watch.began), int(record.ttl_seconds))
+                longest = self._seen[key].stealable_at(record) - self._seen[key].since
+                watch.told(int(self._clock.boot() - watch.began), int(longest))
 
     def _look_around(self) -> None:
         """Begin to watch every lease that is held, since one has to be waited for: a worker that was killed leaves
@@ -258,13 +328,16 @@ class Leases:
         pause = min(give_up - now, left, max(0.05, record.ttl_seconds / LOOKS_A_LIFE))
         self._clock.sleep(max(0.01, pause * (0.5 + self._jitter() / 2)))
 
-    def _write(self, register: Register, record: LeaseRecord, token: str | None) -> tuple[LeaseRecord, str] | None:
+    def _write(
+        self, register: Register, record: LeaseRecord, token: str | None, watch: _Watch
+    ) -> tuple[LeaseRecord, str] | None:
         """The record as it is held and its token, or None: then look again.
 
-        A failed conditional write may still have been ours. If our nonce is found, the lease counts only
+        A failed conditional write may still have been ours. If an attempt of ours is found, the lease counts only
         after one more write on top of it: that one's success needs no guess about the first.
         """
         for _ in range(WRITE_TRIES):
+            watch.tried.add(record.nonce)
             try:
                 return record, register.write(record.dumps(), token)
             except (Conflict, Ambiguous):
@@ -275,7 +348,7 @@ class Leases:
                     found = LeaseRecord.loads(answer[0])
                 except ValueError:
                     return None
-                if found.nonce != record.nonce:
+                if found.nonce not in watch.tried:
                     return None
                 record, token = found.renewed(self._nonce(), self._clock.now()), answer[1]
         return None
@@ -285,5 +358,6 @@ class Leases:
 
     def _uri(self, key: str) -> str:
         """A name any store can carry: readable letters, and a digest that tells all keys apart."""
-        readable = re.sub(r"[^A-Za-z0-9_-]+", "-", key).strip("-")[-60:].strip("-")
-        return f"{self._base}{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.register"
+        readable = re.sub(r"[^A-Za-z0-9_-]+", "-", key.removeprefix(GROUPS)).strip("-")[-60:].strip("-")
+        directory = self._base + (GROUPS if key.startswith(GROUPS) else "")
+        return f"{directory}{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.register"

@@ -10,6 +10,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from math import inf
+
+from lakewarden.model.margins import MARGINS
 
 VERSION = 1
 
@@ -17,6 +20,36 @@ VERSION = 1
 class LeaseState(StrEnum):
     HELD = "held"
     RELEASED = "released"
+
+
+class LeaseStatus(StrEnum):
+    """What became of the work under a lease. All but the first are tombstones: nobody holds the lease, its epoch stays."""
+
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+    SCAVENGED = "scavenged"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a lease is held for, where it is the rewriting of files: the lease's payload.
+
+    `digest` names the files, in whatever order. `start_snapshot` is the snapshot that they are read from, once it is
+    known: as long as the lease is held, no expiry may take it.
+    """
+
+    table: str
+    table_uuid: str
+    partition: str
+    level: str
+    groups: int
+    files: int
+    bytes: int
+    digest: str
+    start_snapshot: int | None = None
+    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +77,13 @@ class LeaseRecord:
     renewed_at: datetime
     process: Process | None = None
     note: str = ""
+    ended: LeaseStatus | None = None
+    work: Work | None = None
     v: int = VERSION
+
+    @property
+    def status(self) -> LeaseStatus:
+        return LeaseStatus.ACTIVE if self.state is LeaseState.HELD else self.ended or LeaseStatus.RELEASED
 
     def dumps(self) -> bytes:
         body = asdict(self)
@@ -59,7 +98,7 @@ class LeaseRecord:
             body = json.loads(data)
             if body["v"] != VERSION:
                 raise ValueError(f"lease record of version {body['v']}")
-            process = body.pop("process")
+            process, work, ended = body.pop("process"), body.pop("work", None), body.pop("ended", None)
             record = LeaseRecord(
                 **{
                     **body,
@@ -67,32 +106,63 @@ class LeaseRecord:
                     "acquired_at": datetime.fromisoformat(body["acquired_at"]),
                     "renewed_at": datetime.fromisoformat(body["renewed_at"]),
                     "process": Process(**process) if process else None,
+                    "ended": LeaseStatus(ended) if ended else None,
+                    "work": Work(**work) if work else None,
                 }
             )
-            if min(int(record.epoch), int(record.seq)) < 1 or float(record.ttl_seconds) <= 0:
+            texts, counts = (record.key, record.holder, record.nonce, record.note), (record.epoch, record.seq)
+            if not all(isinstance(text, str) for text in texts) or not all(type(count) is int for count in counts):
+                raise ValueError("lease record with a field of another kind")
+            if min(counts) < 1 or not 0 < float(record.ttl_seconds) < inf:
                 raise ValueError("lease record with a number out of range")
+            if record.acquired_at.tzinfo is None or record.renewed_at.tzinfo is None:
+                raise ValueError("lease record with a time of no zone")
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a lease record: {error}") from error
         return record
 
-    def taken(self, holder: str, nonce: str, ttl_seconds: float, now: datetime, process: Process | None) -> LeaseRecord:
+    def taken(
+        self,
+        holder: str,
+        nonce: str,
+        ttl_seconds: float,
+        now: datetime,
+        process: Process | None,
+        work: Work | None = None,
+    ) -> LeaseRecord:
         """The next holder's record: a new epoch."""
-        return LeaseRecord(
-            self.key, holder, self.epoch + 1, self.seq + 1, nonce, LeaseState.HELD, ttl_seconds, now, now, process
+        first = first_record(self.key, holder, nonce, ttl_seconds, now, process, work)
+        return replace(first, epoch=self.epoch + 1, seq=self.seq + 1)
+
+    def same_holding(self, other: LeaseRecord) -> bool:
+        """Whether both were written by one holder for one stretch of work, whichever of its writes they are."""
+        return (self.epoch, self.holder, self.acquired_at, self.process) == (
+            other.epoch,
+            other.holder,
+            other.acquired_at,
+            other.process,
         )
 
     def renewed(self, nonce: str, now: datetime) -> LeaseRecord:
         return replace(self, seq=self.seq + 1, nonce=nonce, renewed_at=now)
 
-    def released(self, nonce: str, now: datetime, note: str = "") -> LeaseRecord:
+    def released(
+        self, nonce: str, now: datetime, note: str = "", ended: LeaseStatus = LeaseStatus.RELEASED
+    ) -> LeaseRecord:
         """The tombstone: it keeps the epoch, so that the next holder's is higher."""
-        return replace(self, seq=self.seq + 1, nonce=nonce, renewed_at=now, state=LeaseState.RELEASED, note=note)
+        return replace(self.renewed(nonce, now), state=LeaseState.RELEASED, note=note, ended=ended)
 
 
 def first_record(
-    key: str, holder: str, nonce: str, ttl_seconds: float, now: datetime, process: Process | None
+    key: str,
+    holder: str,
+    nonce: str,
+    ttl_seconds: float,
+    now: datetime,
+    process: Process | None,
+    work: Work | None = None,
 ) -> LeaseRecord:
-    return LeaseRecord(key, holder, 1, 1, nonce, LeaseState.HELD, ttl_seconds, now, now, process)
+    return LeaseRecord(key, holder, 1, 1, nonce, LeaseState.HELD, ttl_seconds, now, now, process, work=work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +178,9 @@ class Sighting:
         return (self.epoch, self.seq, self.nonce) == (record.epoch, record.seq, record.nonce)
 
     def stealable_at(self, record: LeaseRecord) -> float:
-        """A live holder stops its work at two thirds of the time to live; a taker waits for all of it."""
-        return self.since + record.ttl_seconds
+        """A live holder stops its work at two thirds of the time to live; a taker waits for all of it, and for as long
+        again as the clocks of two machines may drift apart in that time."""
+        return self.since + record.ttl_seconds * (1 + MARGINS.lease_drift_share)
 
 
 def proven_dead(held: Process | None, ours: Process | None, started_now: int | None) -> bool:

@@ -27,8 +27,16 @@ class Margins:
     # The share of a lease's life in which its holder may work. A holder that cannot renew has to stop before anybody
     # else begins: 80 of 120 seconds leave 40 for a call that is under way.
     lease_work_share: float = 2 / 3
+    # The share of a lease's life by which a taker waits longer than it. Boot clocks of two machines go at slightly different
+    # rates, one of them may be slowed down: 30 of 300 seconds.
+    lease_drift_share: float = 0.1
     # How often a lease is renewed in its life. Several renewals may fail in a row before the work has to stop.
     lease_renewals: int = 10
+    # The longest time between two renewals, however long the lease lives: whoever waits for its holder to be seen at work
+    # waits that long.
+    lease_renewal_seconds: float = 90.0
+    # How long a lease that others write to at the same moment is tried for.
+    lease_write_seconds: float = 20.0
     # How long a table waits for the lease of its directory. Tables that share a directory are expired in turns.
     lease_wait_seconds: float = 60.0
     # How long a writer's files stay in flight after its last heartbeat. A writer may pause for a garbage collection.

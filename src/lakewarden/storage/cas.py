@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import Protocol
 
 from lakewarden.model.errors import StoreUnavailableError
@@ -123,13 +124,26 @@ def open_register(stores: Stores, uri: str) -> Register:
     raise StoreUnavailableError(f"no register is possible on {place.store}")
 
 
-def registers(stores: Stores, directory: str) -> list[str]:
-    """The addresses of all registers directly in a directory."""
+def registers(stores: Stores, directory: str, since: datetime | None = None) -> list[str]:
+    """The addresses of all registers directly in a directory; `since`: those that were written to then or later."""
     place = FileUri.parse(directory)
     store = stores.at(directory)
     if isinstance(store, LocalDisk):
         keys = [child.rstrip("/") for child in store.children(place.key)[0]]
-        found = [f"{place.store}/{key}" for key in keys]
+        found = [f"{place.store}/{key}" for key in keys if since is None or _modified(f"/{key}") >= since]
     else:
-        found = [key for batch in store.list(place.key, direct=True) for key in batch["key"].to_pylist()]
+        found = [
+            key
+            for batch in store.list(place.key, direct=True)
+            for key, at in zip(batch["key"].to_pylist(), batch["modified"].to_pylist(), strict=True)
+            if since is None or at is None or at >= since
+        ]
     return sorted(uri for uri in found if uri.endswith(REGISTER_SUFFIX))
+
+
+def _modified(path: str) -> datetime:
+    """When a record was last added to a directory; in doubt, just now."""
+    try:
+        return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+    except OSError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -50,6 +50,7 @@ from lakewarden.model.errors.spark import (
 )
 from lakewarden.model.errors.state import (
     DoubtError,
+    GroupLeasedError,
     LeaseCorruptError,
     LeaseHeldError,
     LeaseLostError,
@@ -115,6 +116,7 @@ __all__ = [
     "ForeignSessionError",
     "FrozenError",
     "GcDisabledError",
+    "GroupLeasedError",
     "IncompleteManifestError",
     "InvariantViolationError",
     "JavaMissingError",

@@ -18,6 +18,13 @@ class LeaseHeldError(LakewardenError):
         self.record = record
 
 
+class GroupLeasedError(LeaseHeldError):
+    """Somebody else rewrites files of this partition; `record` is their lease."""
+
+    code = "LW-LEASE-004"
+    hint = "Nothing needs to be done: its holder rewrites these files, and the next plan takes up what is left."
+
+
 class LeaseLostError(LakewardenError):
     code = "LW-LEASE-002"
     hint = "The lease was lost, so no further batch was started. Run apply again: it goes on where it stopped."
