@@ -82,6 +82,87 @@ def test_values_are_written_as_the_specification_says(kind: str, rows: list[Any]
     assert (lower.get(1), upper.get(1)) == (least, most)
 
 
+def uuid_bounds(*values: bytes) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    schema = arrow_schema({"fields": [{"id": 1, "name": "a", "type": "uuid"}]})
+    found = Metrics(schema, {"write.metadata.metrics.default": "truncate(4)"}, uuids={1})
+    for value in values:
+        found.add(pa.RecordBatch.from_pylist([{"a": value}, {"a": None}], schema=schema))
+    return found.bounds()
+
+
+@given(st.lists(st.binary(min_size=16, max_size=16), min_size=1, max_size=5))
+def test_uuids_have_bounds_only_where_every_reader_takes_them_right(values: list[bytes]) -> None:
+    """Java's readers compare the halves of a uuid as signed numbers, the specification's words are bytes."""
+
+    def java(value: bytes) -> tuple[int, ...]:
+        return struct.unpack(">qq", value)
+
+    lower, upper = uuid_bounds(*values)
+    if min(values) == min(values, key=java) and max(values) == max(values, key=java):
+        assert (lower, upper) == ({1: min(values)}, {1: max(values)})
+    else:
+        assert (lower, upper) == ({}, {})
+
+
+@given(st.lists(st.none() | st.binary(min_size=20, max_size=20), max_size=5))
+def test_bytes_of_one_length_are_never_cut(rows: list[bytes | None]) -> None:
+    values = [value for value in rows if value is not None]
+    expected = ({1: min(values)}, {1: max(values)}) if values else ({}, {})
+    assert metrics_of("fixed[20]", rows).bounds() == expected
+
+
+@given(st.lists(st.none() | st.times(), max_size=5))
+def test_bounds_of_times_are_microseconds(rows: list[Any]) -> None:
+    def micros(at: Any) -> int:
+        return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + int(at.microsecond)
+
+    values = [micros(at) for at in rows if at is not None]
+    lower, upper = metrics_of("time", rows).bounds()
+    if values:
+        assert (lower[1], upper[1]) == (struct.pack("<q", min(values)), struct.pack("<q", max(values)))
+    else:
+        assert (lower, upper) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [
+        ("a" * 15 + "\ud7ff!", "a" * 15 + "\ue000"),
+        ("a" * 15 + "\U0010ffff!", "a" * 14 + "b"),
+        ("\U0010ffff" * 17, None),
+        ("\U0001f600" * 17, "\U0001f600" * 15 + "\U0001f601"),
+        ("\U0010ffff" * 16, "\U0010ffff" * 16),
+    ],
+)
+def test_a_cut_text_is_followed_by_the_next_one_there_is(value: str, most: str | None) -> None:
+    lower, upper = metrics_of("string", [value]).bounds()
+    assert lower[1].decode() == value[:16]
+    assert upper.get(1) == (most.encode() if most is not None else None)
+
+
+def noted(columns: list[dict[str, Any]], sorted_by: tuple[str, ...] = (), **properties: str) -> set[int]:
+    """The columns that have bounds."""
+    schema = arrow_schema({"fields": columns})
+    found = Metrics(schema, {f"write.metadata.metrics.{key}": value for key, value in properties.items()}, sorted_by)
+    row = {one["name"]: {"x": 1} if isinstance(one["type"], dict) else 1 for one in columns}
+    found.add(pa.RecordBatch.from_pylist([row], schema=schema))
+    return set(found.bounds()[0])
+
+
+def test_of_a_wide_table_the_first_columns_are_noted() -> None:
+    """Java counts the plain columns before those within structs."""
+    struct_ = {"type": "struct", "fields": [{"id": 50, "name": "x", "type": "long"}]}
+    columns = [{"id": 1, "name": "s", "type": struct_}, *({"id": n, "name": f"c{n}", "type": "long"} for n in (2, 3))]
+    few = {"max-inferred-column-defaults": "2"}
+    assert noted(columns) == {50, 2, 3}
+    assert noted(columns, **few) == {2, 3}
+    assert noted(columns, ("s.x",), **few) == {50, 2, 3}
+    assert noted(columns, **few, **{"column.s.x": "full", "column.c2": "counts"}) == {50, 3}
+    assert noted(columns, **few, default="full") == {50, 2, 3}
+    assert noted(columns, ("c2",), default="counts") == {2}
+    assert noted(columns, default="truncate(0)") == {50, 2, 3}
+
+
 def test_times_beyond_the_calendar_have_bounds() -> None:
     schema = arrow_schema({"fields": [{"id": 1, "name": "a", "type": "timestamp"}]})
     found = Metrics(schema, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -99,9 +100,9 @@ def test_what_cannot_be_turned_exactly_is_refused(was: str, now: str) -> None:
         seen(batch, schema(column(1, "a", now)))
 
 
-@pytest.mark.parametrize("kind", ["uuid", "time", "variant", "unknown", "geometry"])
+@pytest.mark.parametrize("kind", ["variant", "unknown", "geometry", "geography(srid:4326)"])
 def test_types_that_are_not_written_exactly_are_refused(kind: str) -> None:
-    with pytest.raises(UnsupportedTableError, match=kind):
+    with pytest.raises(UnsupportedTableError, match=re.escape(kind)):
         arrow_schema(schema(column(1, "a", kind)))
 
 

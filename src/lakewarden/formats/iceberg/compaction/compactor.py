@@ -27,9 +27,10 @@ from lakewarden.formats.iceberg.data.columns import (
     fields_within,
     lineage_columns,
 )
+from lakewarden.formats.iceberg.data.form import Form, check_columns
 from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
+from lakewarden.formats.iceberg.data.places import check_places, directory_of, spread_of
 from lakewarden.formats.iceberg.data.rewrite import rewrite
-from lakewarden.formats.iceberg.data.write import Form
 from lakewarden.formats.iceberg.manifests.files import DATA, ROW_IDS, live_count, read_list
 from lakewarden.formats.iceberg.manifests.reader import data_files
 from lakewarden.formats.iceberg.metadata.document import GARBLED
@@ -210,20 +211,21 @@ class IcebergCompactor:
         known = {int(field["id"]) for field in fields_within(schema)}
         keyed = {n for one in inputs for d in one.deletes if d.kind == EQUALITY for n in d.equality_ids}
         dropped = tuple(found for n in sorted(keyed - known) if (found := column_by_id(document, n)) is not None)
-        spec = present[0].spec
+        spec, partition = present[0].spec, dict(present[0].file["partition"] or {})
         properties = document.get("properties") or {}
         order = Order(
             group=name,
             version=int(document["format-version"]),
             columns=schema,
             inputs=inputs,
-            prefix=f"{_directory(document, present[0].path)}{run_id}-{name}",
+            prefix=f"{directory_of(document, spec, partition)}{run_id}-{name}",
             target=roll_size(sum(one.size for one in inputs), target),
             dropped=dropped,
             partitioned=_identity_columns(document, spec),
             properties={k: str(v) for k, v in properties.items() if k.startswith(_PASSED_ON)},
+            spread=spread_of(document),
         )
-        return _Kept(spec, dict(present[0].file["partition"] or {}), order)
+        return _Kept(spec, partition, order)
 
 
 class _DataFiles:
@@ -269,7 +271,8 @@ def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> No
             f"its column {min(taken)} has the name under which new files store the ids of rows; nothing was touched",
             hint="Rename the column.",
         )
-    Form.of(properties)
+    check_places(document)
+    check_columns(Form.of(properties), columns)
 
 
 def _not_ours_to_read(files: Iterable[LiveFile]) -> str | None:
@@ -295,14 +298,6 @@ def _made_by(version: Version, run_id: str) -> list[list[str]]:
         for name, snapshot in commits_in_main(version.document).items()
         if name.startswith(f"{run_id}/")
     ]
-
-
-def _directory(document: Mapping[str, Any], first: str) -> str:
-    """Where new files go: beside the first of those they replace if the table writes there, else where it writes."""
-    properties = document.get("properties") or {}
-    root = str(properties.get("write.data.path") or f"{str(document['location']).rstrip('/')}/data").rstrip("/") + "/"
-    beside = first.rpartition("/")[0] + "/"
-    return beside if beside.startswith(root) else root
 
 
 def _identity_columns(document: Mapping[str, Any], spec: int) -> tuple[int, ...]:

@@ -335,7 +335,7 @@ def _new_entry(file: NewFile, model: Mapping[str, Any], removal: Removal, read_a
         "lower_bounds": _pairs({number: bytes.fromhex(text) for number, text in file.lower.items()}),
         "upper_bounds": _pairs({number: bytes.fromhex(text) for number, text in file.upper.items()}),
         "split_offsets": list(file.split_offsets),
-        "sort_order_id": 0,
+        "sort_order_id": file.sort_order_id,
     }
     removal.summary.update({"added-data-files": 1, "added-records": file.rows, "added-files-size": file.size})
     entry: Record = {

@@ -1,12 +1,14 @@
 """A table's columns in Arrow's words, with the ids by which files of every age are read.
 
-Only types that Arrow writes into Parquet exactly as the specification asks are here. A `uuid` loses its annotation, a `time`
-becomes one of UTC, and nobody writes a `variant` or a `geometry` yet: tables with these are left to Iceberg's own writers.
+Only types that can be written into Parquet exactly as the specification asks are here. Arrow itself leaves a `uuid` without
+its annotation and makes a `time` one of UTC: `annotated` says which columns have to be put right in the footer. Nobody
+writes a `variant` or a `geometry` yet: tables with these are left to Iceberg's own writers.
 """
 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -26,13 +28,16 @@ _PLAIN = {
     "float": pa.float32(),
     "double": pa.float64(),
     "date": pa.date32(),
+    "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", tz="UTC"),
     "timestamp_ns": pa.timestamp("ns"),
     "timestamptz_ns": pa.timestamp("ns", tz="UTC"),
     "string": pa.string(),
     "binary": pa.binary(),
+    "uuid": pa.binary(16),
 }
+ANNOTATED = ("uuid", "time")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 
@@ -49,6 +54,22 @@ def current_schema(document: Json) -> Json:
 def arrow_schema(schema: Json) -> pa.Schema:
     """The columns of a schema, each with its id. Raises UnsupportedTableError for a type that is not written exactly."""
     return pa.schema([_field(field) for field in schema["fields"]])
+
+
+def annotated(schema: Json) -> dict[int, str]:
+    """The columns, at any depth and by id, whose type Arrow does not write into a file by itself."""
+    return {number: kind for number, kind in _primitives(schema) if kind in ANNOTATED}
+
+
+def _primitives(kind: Json) -> Iterator[tuple[int, str]]:
+    """The plain types within a nested one, by the id of the field, element, key or value."""
+    members = [(field["id"], field["type"]) for field in kind.get("fields") or ()]
+    members += [(kind[f"{name}-id"], kind[name]) for name in ("element", "key", "value") if name in kind]
+    for number, found in members:
+        if isinstance(found, str):
+            yield int(number), found
+        else:
+            yield from _primitives(found)
 
 
 def lineage_columns() -> list[pa.Field]:
@@ -100,12 +121,15 @@ def initial_defaults(schema: Json) -> dict[int, pa.Scalar]:
         if (value := field.get("initial-default")) is not None:
             if not isinstance(field["type"], str):
                 raise _unsupported("with a nested initial default")
-            found[int(field["id"])] = _scalar(value, _primitive(field["type"]))
+            found[int(field["id"])] = _scalar(value, field["type"])
     return found
 
 
-def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _scalar(value: Any, name: str) -> pa.Scalar:
     """A single value as metadata spells it ("JSON single-value serialization")."""
+    kind = _primitive(name)
+    if name == "uuid":
+        return pa.scalar(uuid.UUID(value).bytes, kind)
     if pa.types.is_decimal(kind):
         return pa.scalar(Decimal(value), kind)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.formats.iceberg.data.columns import LAST_UPDATED, ROW_ID, id_of
+from lakewarden.formats.iceberg.data.form import leaves
 
 MODE = "write.metadata.metrics.default"
 MODE_OF_COLUMN = "write.metadata.metrics.column."
 MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 _EXACT = Context(prec=80)
+_SIGNS = np.array([0x80, *[0] * 7] * 2, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +37,70 @@ class Mode:
     width: int | None = None
 
     @staticmethod
-    def of(text: str) -> Mode:
-        """What a table's property says; what nobody knows is read as the default."""
+    def of(text: str, fallback: Mode) -> Mode:
+        """What a table's property says; what nobody knows is not heard, as in Java."""
         words = text.strip().lower()
         if words == "none":
-            return Mode(False, False)
+            return NOTHING
         if words == "counts":
-            return Mode(True, False)
+            return COUNTS
         if words == "full":
             return Mode(True, True)
         found = _TRUNCATE.fullmatch(words)
-        return Mode(True, True, int(found[1]) if found else 16)
+        return Mode(True, True, int(found[1])) if found and int(found[1]) > 0 else fallback
+
+
+NOTHING, COUNTS, USUAL = Mode(False, False), Mode(True, False), Mode(True, True, 16)
 
 
 class Modes:
-    """The mode of each column, by its name with dots."""
+    """The mode of each column, by its name with dots. `sorted_by` are columns that the table is sorted by."""
 
-    def __init__(self, properties: Mapping[str, str], names: list[str]) -> None:
-        most = int(properties.get(MOST_COLUMNS, "100"))
-        default = properties.get(MODE)
-        # Of a wide table only the first columns are noted, unless the owner said what is to be done with all of them.
-        fallback = {
-            name: Mode.of(default or ("truncate(16)" if place < most else "none")) for place, name in enumerate(names)
-        }
-        said = {key.removeprefix(MODE_OF_COLUMN): Mode.of(v) for key, v in properties.items() if key.startswith(MODE_OF_COLUMN)}  # fmt: skip
-        self._modes = {name: said.get(name, fallback[name]) for name in names}
+    def __init__(self, properties: Mapping[str, str], fields: Any, sorted_by: Collection[str] = ()) -> None:
+        fields = [found for found in fields if id_of(found) not in (ROW_ID, LAST_UPDATED)]
+        if MODE in properties:
+            self._default = Mode.of(properties[MODE], USUAL)
+            self._modes = {}
+        else:
+            # Of a wide table only the first columns are noted, unless the owner said what is to be done with all of them.
+            most = _most_columns(properties)
+            every = [name for name, *_ in leaves(fields)]
+            self._default = USUAL if len(every) <= most else NOTHING
+            self._modes = {} if len(every) <= most else dict.fromkeys(_first(fields, most), USUAL)
+        bounded = USUAL if self._default in (NOTHING, COUNTS) else self._default
+        self._modes |= dict.fromkeys(sorted_by, bounded)
+        for key, text in properties.items():
+            if key.startswith(MODE_OF_COLUMN):
+                self._modes[key.removeprefix(MODE_OF_COLUMN)] = Mode.of(text, self._default)
 
     def of(self, name: str) -> Mode:
-        return self._modes[name]
+        return self._modes.get(name, self._default)
+
+
+def _most_columns(properties: Mapping[str, str]) -> int:
+    text = properties.get(MOST_COLUMNS, "").strip()
+    return int(text) if text.isdecimal() else 100
+
+
+def _first(fields: Any, most: int) -> list[str]:
+    """The first columns as Java counts them: those of a struct before those within its members."""
+    found: list[str] = []
+
+    def visit(name: str, kind: Any) -> None:
+        if pa.types.is_struct(kind):
+            members = [(f"{name}.{member.name}" if name else member.name, member.type) for member in kind]
+        elif pa.types.is_map(kind):
+            members = [(f"{name}.key", kind.key_type), (f"{name}.value", kind.item_type)]
+        elif pa.types.is_list(kind):
+            members = [(f"{name}.element", kind.value_type)]
+        else:
+            return
+        found.extend(name for name, inner in members if not pa.types.is_nested(inner))
+        for name, inner in members:
+            visit(name, inner)
+
+    visit("", pa.struct(fields))
+    return found[:most]
 
 
 @dataclass(slots=True)
@@ -72,6 +111,13 @@ class _Leaf:
     least: Any = None
     most: Any = None
 
+    def widen(self, array: pa.Array) -> None:
+        """Take in values, at least one of which is none of null and NaN."""
+        ends = pc.min_max(array)
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        self.least = least if self.least is None else min(self.least, least)
+        self.most = most if self.most is None else max(self.most, most)
+
 
 @dataclass
 class Metrics:
@@ -79,12 +125,15 @@ class Metrics:
 
     schema: pa.Schema
     properties: Mapping[str, str]
+    sorted_by: Collection[str] = ()
+    uuids: Collection[int] = ()
     _leaves: dict[int, _Leaf] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._fields = dict(_leaves(self.schema))
-        self._modes = Modes(self.properties, [name for name, _ in self._fields.values()])
+        self._modes = Modes(self.properties, self.schema, self.sorted_by)
         self._leaves = {number: _Leaf() for number in self._fields}
+        self._signed: dict[int, _Leaf] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take these rows in."""
@@ -108,10 +157,9 @@ class Metrics:
             array = array.filter(pc.invert(nan))
         if not self._mode(_id(found)).bounds or array.null_count == len(array):
             return
-        ends = pc.min_max(_as_stored(array))
-        least, most = ends["min"].as_py(), ends["max"].as_py()
-        leaf.least = least if leaf.least is None else min(leaf.least, least)
-        leaf.most = most if leaf.most is None else max(leaf.most, most)
+        leaf.widen(_as_stored(array))
+        if _id(found) in self.uuids:
+            self._signed.setdefault(_id(found), _Leaf()).widen(_by_sign(array))
 
     def _mode(self, number: int) -> Mode:
         return Mode(True, True) if number in (ROW_ID, LAST_UPDATED) else self._modes.of(self._fields[number][0])
@@ -133,7 +181,12 @@ class Metrics:
         for number, leaf in self._leaves.items():
             if leaf.least is None:
                 continue
-            kind, width = self._fields[number][1].type, self._mode(number).width
+            kind = self._fields[number][1].type
+            # Only texts and bytes of any length are cut.
+            cut = pa.types.is_string(kind) or pa.types.is_binary(kind)
+            width = self._mode(number).width if cut else None
+            if (signed := self._signed.get(number)) is not None and not _same_ends(leaf, signed):
+                continue
             lower[number] = _bytes(_not_above(leaf.least, width), kind, below=True)
             if (most := _not_below(leaf.most, width)) is not None:
                 upper[number] = _bytes(most, kind, below=False)
@@ -164,7 +217,25 @@ def _as_stored(array: pa.Array) -> pa.Array:
     """Dates and times as the numbers they are stored as: Python's own end with the year 9999."""
     if pa.types.is_date32(array.type):
         return array.cast(pa.int32())
-    return array.cast(pa.int64()) if pa.types.is_timestamp(array.type) else array
+    timed = pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type)
+    return array.cast(pa.int64()) if timed else array
+
+
+def _by_sign(uuids: pa.Array) -> pa.Array:
+    """The same uuids, with the first bit of each half turned: then their bytes sort as Java sorts them."""
+    values = uuids.drop_null()
+    raw = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 :][: len(values) * 16]
+    turned = raw.reshape(len(values), 16) ^ _SIGNS
+    return pa.FixedSizeBinaryArray.from_buffers(values.type, len(values), [None, pa.py_buffer(turned.tobytes())])
+
+
+def _same_ends(leaf: _Leaf, signed: _Leaf) -> bool:
+    """Whether uuids have the same bounds by their bytes, as the specification has them, and as Java's readers compare them.
+
+    Without, there is no bound that every reader takes right, and there must be none.
+    """
+    turned = [(np.frombuffer(end, np.uint8) ^ _SIGNS).tobytes() for end in (signed.least, signed.most)]
+    return [leaf.least, leaf.most] == turned
 
 
 def _not_above(value: Any, width: int | None) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from lakewarden.formats.iceberg.data.places import Spread
+
 POSITION, EQUALITY, VECTOR = "position", "equality", "vector"
 
 
@@ -46,7 +48,7 @@ class Order:
 
     `columns` is the table's schema, `dropped` has columns that it no longer has and equality deletes still go by, both as
     metadata spells them. `partitioned` are the ids of columns whose values may be told by the partition alone. `prefix`
-    begins the names of the new files.
+    begins the names of the new files, which `spread` spreads over a bucket.
     """
 
     group: str
@@ -58,6 +60,7 @@ class Order:
     dropped: tuple[Mapping[str, Any], ...] = ()
     partitioned: tuple[int, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    spread: Spread | None = None
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -77,7 +80,8 @@ class Order:
             for one in found["inputs"]
         )
         tuples = {name: tuple(found[name]) for name in ("dropped", "partitioned")}
-        return cls(**{**found, **tuples, "inputs": inputs})
+        spread = Spread(**found["spread"]) if found["spread"] is not None else None
+        return cls(**{**found, **tuples, "inputs": inputs, "spread": spread})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class NewFile:
     lower: Mapping[int, str]
     upper: Mapping[int, str]
     split_offsets: tuple[int, ...]
+    sort_order_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

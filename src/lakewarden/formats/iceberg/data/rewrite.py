@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from lakewarden.formats.iceberg.data.columns import (
     LAST_UPDATED,
     ROW_ID,
+    annotated,
     arrow_field,
     arrow_schema,
     id_of,
@@ -25,7 +26,7 @@ from lakewarden.formats.iceberg.data.columns import (
 from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
-from lakewarden.formats.iceberg.data.write import Sink, Writer
+from lakewarden.formats.iceberg.data.write import Sink, Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
@@ -69,7 +70,8 @@ class _Group:
         # By place: a column that was dropped may have the name of one that came later.
         own, keyed = len(self._own), len(self._keyed)
         self._written = [*range(own), *range(own + keyed, own + keyed + len(self._lineage))]
-        self._writer = Writer(files, order.prefix, self._schema, order.properties, order.target, scratch)
+        style = Style(order.properties, annotated(order.columns))
+        self._writer = Writer(files, order.prefix, self._schema, style, order.target, scratch, order.spread)
         defaults = initial_defaults(order.columns) | initial_defaults({"fields": order.dropped})
         self._absent = Absent(defaults, frozenset(order.partitioned))
         self._equality: dict[tuple[str, ...], list[EqualityKeys]] = {}

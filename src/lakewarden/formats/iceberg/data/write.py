@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakewarden.formats.iceberg.data.bloom import bloom_filter
 from lakewarden.formats.iceberg.data.columns import id_of
+from lakewarden.formats.iceberg.data.footer import (
+    BLOOM_LENGTH,
+    BLOOM_OFFSET,
+    annotate,
+    column_chunks,
+    read_footer,
+    write_footer,
+)
+from lakewarden.formats.iceberg.data.form import Form, check_columns, leaves
 from lakewarden.formats.iceberg.data.metrics import Metrics
 from lakewarden.formats.iceberg.data.order import NewFile
-from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.formats.iceberg.data.places import Spread
+from lakewarden.formats.iceberg.data.thrift import I32, I64
 
-CODEC, LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
-ROW_GROUP, PAGE, DICTIONARY = (
-    "write.parquet.row-group-size-bytes",
-    "write.parquet.page-size-bytes",
-    "write.parquet.dict-size-bytes",
-)
-BLOOM = "write.parquet.bloom-filter-enabled.column."
-# What Iceberg's Java library gives to new tables.
-DEFAULT_CODEC, DEFAULT_ROW_GROUP, DEFAULT_PAGE, DEFAULT_DICTIONARY = "zstd", 128 << 20, 1 << 20, 2 << 20
-_CODECS = {"zstd": "zstd", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "brotli": "brotli", "uncompressed": "none"}
 _MOST_ROWS = 1 << 20  # of one row group, which is in memory until it is written
 _PIECE = 8 << 20
 
@@ -37,32 +38,18 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How a table wants its Parquet files written."""
+class Style:
+    """What a file is to be beside its rows: `properties` of the table, columns that Arrow does not annotate (`kinds`, by id),
+    and the order in which rows come, which is none unless they are sorted."""
 
-    codec: str
-    level: int | None
-    row_group: int
-    page: int
-    dictionary: int
+    properties: Mapping[str, str]
+    kinds: Mapping[int, str] = field(default_factory=dict)
+    sort_order: int = 0
+    sorted_by: tuple[str, ...] = ()
 
-    @staticmethod
-    def of(properties: Mapping[str, str]) -> Form:
-        """Raises UnsupportedTableError for what Arrow cannot write."""
-        if any(key.startswith(BLOOM) and value.lower() == "true" for key, value in properties.items()):
-            raise UnsupportedTableError("the table wants bloom filters, which this version does not write")
-        codec = properties.get(CODEC, DEFAULT_CODEC).lower()
-        if codec not in _CODECS:
-            raise UnsupportedTableError(
-                f"the table wants files compressed by {codec}, which this version does not know"
-            )
-        level = properties.get(LEVEL)
-        return Form(
-            _CODECS[codec],
-            int(level) if level is not None and codec in ("zstd", "gzip", "brotli") else None,
-            int(properties.get(ROW_GROUP, DEFAULT_ROW_GROUP)),
-            int(properties.get(PAGE, DEFAULT_PAGE)),
-            int(properties.get(DICTIONARY, DEFAULT_DICTIONARY)),
+    def metrics(self, schema: pa.Schema) -> Metrics:
+        return Metrics(
+            schema, self.properties, self.sorted_by, frozenset(n for n, kind in self.kinds.items() if kind == "uuid")
         )
 
 
@@ -70,13 +57,25 @@ class Writer:
     """Takes rows in and leaves files of about the target size. Rows of one row group at a time are in memory."""
 
     def __init__(
-        self, sink: Sink, prefix: str, schema: pa.Schema, properties: Mapping[str, str], target: int, scratch: Path
+        self,
+        sink: Sink,
+        prefix: str,
+        schema: pa.Schema,
+        style: Style,
+        target: int,
+        scratch: Path,
+        spread: Spread | None = None,
     ) -> None:
-        self._sink, self._prefix, self._schema = sink, prefix, schema
-        self._properties, self._target, self._scratch = properties, target, scratch
-        self._form = Form.of(properties)
+        self._sink, self._prefix, self._schema, self._spread = sink, prefix, schema, spread
+        self._style, self._target, self._scratch = style, target, scratch
+        self._form = Form.of(style.properties)
+        check_columns(self._form, schema)
+        self._paths = {name: path for name, path, _ in leaves(schema)}
         self._file: pq.ParquetWriter | None = None
-        self._metrics = Metrics(schema, properties)
+        self._metrics = style.metrics(schema)
+        # The filters of the file in the making, by row group and column.
+        self._filters: dict[tuple[int, tuple[str, ...]], bytes] = {}
+        self._row_groups = 0
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._waiting_rows = self._waiting_bytes = 0
         self.files: list[NewFile] = []
@@ -117,23 +116,65 @@ class Writer:
                 dictionary_pagesize_limit=self._form.dictionary,
                 store_schema=False,
                 store_decimal_as_integer=True,
+                use_dictionary=self._columns_with(self._form.encoded),
+                write_statistics=self._columns_with(self._form.statistics),
+                data_page_version=self._form.page_version,
                 write_page_index=True,
                 write_page_checksum=True,
             )
         self._file.write_table(table, row_group_size=table.num_rows)
+        for name, wanted in self._form.blooms.items():
+            if name in self._paths:
+                column = _column(table, self._paths[name])
+                self._filters[self._row_groups, self._paths[name]] = bloom_filter(
+                    column, wanted.false_positives, wanted.most_bytes, wanted.distinct
+                )
+        self._row_groups += 1
         self._rows += table.num_rows
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
+    def _columns_with(self, said: Mapping[str, bool]) -> bool | list[str]:
+        """The columns for which the owner did not say no, as Arrow wants to be told."""
+        if all(said.values()):
+            return True
+        return [".".join(path) for name, path in self._paths.items() if said.get(name, True)]
+
     def _finish(self) -> None:
-        """Close the file, send it off, and note what is to be said of it."""
+        """Close the file, put right what it says of itself, send it off, and note what is to be said of it."""
         if self._file is None:
             return
         self._file.close()
         local, self._file = self._local, None
+        self._complete(local)
         uri = f"{self._prefix}-{len(self.files):05d}.parquet"
+        uri = uri if self._spread is None else self._spread.place(uri)
         self._sink.put_stream(uri, _pieces(local))
-        self.files.append(_described(uri, local, self._rows, self._metrics))
-        self._rows, self._metrics = 0, Metrics(self._schema, self._properties)
+        self.files.append(_described(uri, local, self._rows, self._metrics, self._style.sort_order))
+        self._rows, self._metrics = 0, self._style.metrics(self._schema)
+        self._filters, self._row_groups = {}, 0
+
+    def _complete(self, local: Path) -> None:
+        """Say in the footer what Arrow does not write: the types of columns that it cannot annotate, and filters."""
+        if not self._style.kinds and not self._filters:
+            return
+        footer, start = read_footer(local)
+        annotate(footer, self._style.kinds)
+        before = bytearray()
+        for group, path, chunk in column_chunks(footer):
+            if (found := self._filters.get((group, path))) is not None:
+                chunk[BLOOM_OFFSET] = I64, start + len(before)
+                chunk[BLOOM_LENGTH] = I32, len(found)
+                before += found
+        write_footer(local, footer, bytes(before), start)
+
+
+def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+    """A column, or a member of a struct, of which a missing struct has none."""
+    found = table.column(path[0])
+    for name in path[1:]:
+        place = found.type.get_field_index(name)
+        found = pa.chunked_array([chunk.flatten()[place] for chunk in found.chunks], found.type.field(place).type)
+    return found
 
 
 def _pieces(local: Path) -> Iterator[bytes]:
@@ -142,7 +183,7 @@ def _pieces(local: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _described(uri: str, local: Path, rows: int, metrics: Metrics) -> NewFile:
+def _described(uri: str, local: Path, rows: int, metrics: Metrics, sort_order: int) -> NewFile:
     footer = pq.read_metadata(local)
     assert footer.num_rows == rows
     values, nulls, nans = metrics.counts()
@@ -158,6 +199,7 @@ def _described(uri: str, local: Path, rows: int, metrics: Metrics) -> NewFile:
         lower={number: value.hex() for number, value in lower.items()},
         upper={number: value.hex() for number, value in upper.items()},
         split_offsets=tuple(_start(footer.row_group(place)) for place in range(footer.num_row_groups)),
+        sort_order_id=sort_order,
     )
 
 
