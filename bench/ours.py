@@ -20,6 +20,7 @@ from lakewarden.model.run import PlanResult
 from lakewarden.warden import Warden
 from lakewarden.wiring import open_warden
 
+HERE = 'master = "local[2]"'
 CONFIG = """\
 [worker]
 id = "bench"
@@ -28,7 +29,7 @@ id = "bench"
 location = "file://{state}"
 
 [spark]
-master = "local[2]"
+{spark}
 
 [catalogs.{name}]
 format = "{format}"
@@ -69,19 +70,22 @@ class Deployment:
 
     lake: AnyLake
     base: Path
+    spark: str = HERE
 
     @staticmethod
-    def fresh(lake: AnyLake, scratch: Path, settings: str = "") -> Deployment:
+    def fresh(lake: AnyLake, scratch: Path, settings: str = "", spark: str = HERE) -> Deployment:
         base = scratch / "deployments" / uuid.uuid4().hex[:12]
         base.mkdir(parents=True)
-        return Deployment(lake, base).with_settings(settings)
+        return Deployment(lake, base, spark).with_settings(settings)
 
     def with_settings(self, settings: str) -> Deployment:
         """The same state under other settings of the job."""
         lake = self.lake
         properties = ", ".join(f'"{key}" = "{value}"' for key, value in lake.properties.items())
         state = self.base / "state"
-        text = CONFIG.format(state=state, name=lake.name, format=lake.format, properties=properties, settings=settings)
+        text = CONFIG.format(
+            state=state, spark=self.spark, name=lake.name, format=lake.format, properties=properties, settings=settings
+        )
         if lake.warehouse.startswith("s3://"):
             text += NO_GRACE
         (self.base / "lakewarden.toml").write_text(text)

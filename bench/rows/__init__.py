@@ -6,7 +6,21 @@ from collections.abc import Callable
 
 from bench.bench import Bench
 from bench.measure import Row
-from bench.rows import applies, buckets, cold, deletes, doubt, expiry, local, memory, night, nightly, paimon, startup
+from bench.rows import (
+    applies,
+    buckets,
+    cluster,
+    cold,
+    deletes,
+    doubt,
+    expiry,
+    local,
+    memory,
+    night,
+    nightly,
+    paimon,
+    startup,
+)
 
 # In the order in which they are measured; `BY_NAME_ONLY` takes too long for every run.
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
@@ -28,6 +42,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "paimon-expiry-fleet100": paimon.expiry_fleet100,
     "deletes": deletes.deletes,
     "applies": applies.applies,
+    "cluster": cluster.cluster,
     "cold": cold.cold,
     "memory": memory.memory,
     "million": local.million,
