@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lakewarden.model.clock import Clock, SystemClock
 from lakewarden.model.errors import ConfigError, StateError
 from lakewarden.model.ports import Progress
 from lakewarden.model.uri import FileUri, is_address, use_one_name
+from lakewarden.pipeline.masters import is_local
 from lakewarden.pipeline.spark.connect import refuse_connect, refuse_connected
 from lakewarden.settings import Settings, load_settings
 from lakewarden.settings.schema import SAME_AS
@@ -88,7 +89,15 @@ class Wiring:
             warm_spark=self._warm_spark,
             inventory=self._settings.inventory,
             cost=self._settings.cost.prices,
+            on_cluster=not is_local(self._master),
         )
+
+    @property
+    def _master(self) -> str | None:
+        """Of the session that was handed in, or that will be started."""
+        if self._handed_in is not None:
+            return cast("SparkSession", self._handed_in).sparkContext.master
+        return self._settings.spark.conf_strings.get("spark.master", self._settings.spark.master)
 
     @property
     def _state(self) -> str:

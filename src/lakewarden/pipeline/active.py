@@ -1,4 +1,4 @@
-"""Which session is the active one, and where a session's tasks run."""
+"""Which session is the active one, and what a session of ours is told of partitions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from pyspark.sql import SparkSession
 SHUFFLE = "spark.sql.shuffle.partitions"
 # Set on a session of ours whose user did not say SHUFFLE: the least number of partitions.
 BY_WORK = "spark.lakewarden.partitions"
-
-
-def is_local(master: str | None) -> bool:
-    """Whether tasks run on this very machine, in the JVM of the driver."""
-    return master is not None and (master == "local" or master.startswith("local["))
 
 
 @contextmanager

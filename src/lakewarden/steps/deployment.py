@@ -71,6 +71,7 @@ class Deployment:
     warm_spark: WarmSpark
     inventory: Mapping[str, str]
     cost: Cost = field(default_factory=Cost)
+    on_cluster: bool = False
 
     def format_of(self, identifier: str) -> Format:
         """The Format whose catalog holds a table. Raises PlanOutdatedError if no catalog of that name is configured."""

@@ -22,6 +22,7 @@ from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.run import RunStatus
 from lakewarden.model.tiers import HandoffPolicy
 from lakewarden.pipeline.compare import needs
+from lakewarden.steps.compare import compare as steps_compare
 from lakewarden.storage import copying
 from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, Site, backdate, files_below, rows_at
 from tests.jobs.tier_handoff.aged import (
@@ -471,7 +472,7 @@ def test_many_manifests_are_read_in_spark_with_the_same_plan(site: Site, monkeyp
     age_out(site, table.refresh(), ids[1:3])
     local_path(min(lost)).unlink()
     few = site.plan(HANDOFF)
-    for module, limit in ((needs, "FEW_LISTS"), (needs, "FEW_MANIFESTS"), (aged_files, "FEW_ENTRIES")):
+    for module, limit in ((steps_compare, "FEW_LISTS"), (needs, "FEW_MANIFESTS"), (aged_files, "FEW_ENTRIES")):
         monkeypatch.setattr(module, limit, 0)
     forget_manifests(site)
     many = site.plan(HANDOFF)

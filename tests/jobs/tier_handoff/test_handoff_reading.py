@@ -13,6 +13,7 @@ from lakewarden.jobs.tier_handoff import aged_files
 from lakewarden.model.plan import FILES_DIR
 from lakewarden.pipeline.compare import needs
 from lakewarden.pipeline.read.cache import ENTRIES, KEYS
+from lakewarden.steps.compare import compare as steps_compare
 from tests.jobs.snapshot_expiry.expiry_site import Site
 from tests.jobs.tier_handoff.aged import HANDOFF, age_out, cold_site, detail_of, forget_manifests, ids_of, made
 from tests.support.deployments import Seen
@@ -125,7 +126,7 @@ def test_both_ways_give_the_same_plan(site: Site, monkeypatch: pytest.MonkeyPatc
     lost = {"manifest": set(ids[2:]), "list": {ids[2]}, "nothing": set()}
     assert (refusal is not None) is (damage not in lost)
     assert {line["snapshot_id"] for line in detail.get("keep", ())} == lost.get(damage, set())
-    for module, limit in ((needs, "FEW_LISTS"), (needs, "FEW_MANIFESTS"), (aged_files, "FEW_ENTRIES")):
+    for module, limit in ((steps_compare, "FEW_LISTS"), (needs, "FEW_MANIFESTS"), (aged_files, "FEW_ENTRIES")):
         monkeypatch.setattr(module, limit, 0)
     if damage != "cut":
         forget_manifests(site)

@@ -10,7 +10,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from lakewarden.pipeline.spark.daemon import import_ahead, read_archives_once
+from lakewarden.pipeline.settled import read_archives_once
+from lakewarden.pipeline.spark.daemon import import_ahead
 from lakewarden.pipeline.spark.session import MODULES
 
 

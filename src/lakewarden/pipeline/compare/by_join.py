@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 from lakewarden.model.roots import BY_NAME
 from lakewarden.model.verdict import Kind
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.compare.answer import ANSWER
 from lakewarden.pipeline.compare.holders import HOLDER, needed
 from lakewarden.pipeline.compare.marks import certain_marks, manifests_once
 from lakewarden.pipeline.compare.needs import Named, NamesKept
 from lakewarden.pipeline.compare.plan_files import JudgeTask, judge_and_write
 from lakewarden.pipeline.read.cache import KEY_ROWS, kept_table, read_whole
-from lakewarden.pipeline.read.frames import local, spread, union
+from lakewarden.pipeline.read.frames import in_tasks, local, spread, union
 from lakewarden.pipeline.read.names import KIND_CODES, SOFT
 from lakewarden.storage.store import SYMLINK
 from lakewarden.storage.stores import Stores
@@ -48,7 +47,7 @@ def marks(spark: SparkSession, named: Named, names: NamesKept, stores: Stores) -
 def _names(spark: SparkSession, names: NamesKept, stores: Stores) -> DataFrame:
     """KEY_ROWS of the cache. Never by Spark's own reader, to which a file that was emptied meanwhile is a file of no rows:
     no entry, nothing needed."""
-    return spread(spark, kept_table(names.files), len(names.files)).mapInArrow(read_whole(stores), ddl(KEY_ROWS))
+    return in_tasks(spread(spark, kept_table(names.files), len(names.files)), read_whole(stores), KEY_ROWS)
 
 
 def released(marked: DataFrame, copies: pa.Table, lengths: pa.Table, *, in_doubt: bool) -> DataFrame:
@@ -91,7 +90,7 @@ def join_and_judge(
     counted = [
         F.when(live, None).otherwise(F.col(n)).alias(n) if n in (c.KEY, c.ETAG) else F.col(n) for n in c.JOINED.names
     ]
-    return found.select(*counted).mapInArrow(judge_and_write(task), ddl(ANSWER)).toArrow()
+    return in_tasks(found.select(*counted), judge_and_write(task), ANSWER).toArrow()
 
 
 def joined(listed: DataFrame, marked: DataFrame, task: JudgeTask, memories: DataFrame | None = None) -> DataFrame:

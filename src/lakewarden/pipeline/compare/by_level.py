@@ -23,6 +23,7 @@ from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.needs import keep_names, name_manifests
 from lakewarden.pipeline.compare.plan_files import JudgeTask, signs_of
 from lakewarden.pipeline.compare.verdicts import Rules, judge
+from lakewarden.pipeline.read.frames import in_tasks
 from lakewarden.storage.store import SYMLINK
 
 # Files that nobody needs, by case and table. `data`: data files; `small` and `recent` as the task asks.
@@ -71,7 +72,7 @@ def compare_by_level(
         found = by_join.joined(
             listed_rows(spark, candidates, asked), by_join.marks(spark, named, names, stores), task
         ).select(*c.JOINED.names)
-        rows = found.mapInArrow(count_by_level(counting, task.rules), c.ddl(answer_schema(LISTS))).toArrow()
+        rows = in_tasks(found, count_by_level(counting, task.rules), answer_schema(LISTS)).toArrow()
         told = added_up(rows, LISTS)
         answer = Answer(
             signs={row[c.ROOT]: (row["sign"], row["example"]) for row in reversed(told["signs"])},

@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.columns import ddl
 from lakewarden.pipeline.compare import by_join
 from lakewarden.pipeline.compare.answer import ANSWER, Answer
 from lakewarden.pipeline.compare.by_hash import Live, look_up_and_judge, sum_up
@@ -29,7 +28,7 @@ from lakewarden.pipeline.compare.needs import Named, Spark, keep_names, name_man
 from lakewarden.pipeline.compare.plan_files import JudgeTask
 from lakewarden.pipeline.compare.verdicts import NOT_ORDINARY
 from lakewarden.pipeline.read.cache import CacheChangedError, CacheFiles
-from lakewarden.pipeline.read.frames import SHARDS_A_TASK, shuffled_by_work, spread, stored, union
+from lakewarden.pipeline.read.frames import SHARDS_A_TASK, in_tasks, shuffled_by_work, spread, stored, union
 from lakewarden.pipeline.read.hashing import key_hashes
 from lakewarden.pipeline.read.inventory import inventories_table, read_inventory, read_parquet
 from lakewarden.pipeline.read.listing import list_shards, shards_table
@@ -122,9 +121,11 @@ def _judged(asked: Comparison, candidates: Candidates, live: Live, rules: JudgeT
         (_addresses(candidates.judged), _listed_again(stores), False),
     ]
     return [
-        spread(asked.spark(), rows, rows.num_rows // (SHARDS_A_TASK if bare else 1))
-        .mapInArrow(look_up_and_judge(reader, live, rules, bare=bare), ddl(ANSWER))
-        .toArrow()
+        in_tasks(
+            spread(asked.spark(), rows, rows.num_rows // (SHARDS_A_TASK if bare else 1)),
+            look_up_and_judge(reader, live, rules, bare=bare),
+            ANSWER,
+        ).toArrow()
         for rows, reader, bare in sources
         if rows.num_rows
     ]
@@ -240,7 +241,7 @@ def _touches(marked: DataFrame, places: Places) -> set[tuple[int, int]]:
             yield from found.group_by([c.TABLE, c.ROOT]).aggregate([]).to_batches()
 
     live = marked.where(F.col(c.MARK).bitwiseAND(c.MARK_LIVE) != 0).select(c.TABLE, c.KEY)
-    rows = live.mapInArrow(pairs, ddl(schema)).distinct().toArrow()
+    rows = in_tasks(live, pairs, schema).distinct().toArrow()
     return {(row[c.TABLE], row[c.ROOT]) for row in rows.to_pylist() if row[c.ROOT] >= 0}
 
 
@@ -256,11 +257,11 @@ def listed_rows(spark: SparkSession, candidates: Candidates, asked: Comparison) 
     found = [stored(spark, candidates.listed, c.LISTED, stores)]
     if candidates.shards:
         rows = spread(spark, shards_table(list(candidates.shards)), len(candidates.shards) // SHARDS_A_TASK)
-        found.append(rows.mapInArrow(list_shards(stores), ddl(c.LISTED)))
+        found.append(in_tasks(rows, list_shards(stores), c.LISTED))
     if candidates.inventories:
         rows = spread(spark, inventories_table(candidates.inventories), len(candidates.inventories))
-        found.append(rows.mapInArrow(read_inventory(stores, candidates.inventories), ddl(c.LISTED)))
+        found.append(in_tasks(rows, read_inventory(stores, candidates.inventories), c.LISTED))
     if candidates.judged:
         rows = spread(spark, _addresses(candidates.judged), len(candidates.judged))
-        found.append(rows.mapInArrow(_listed_again(stores), ddl(c.LISTED)))
+        found.append(in_tasks(rows, _listed_again(stores), c.LISTED))
     return union(found)

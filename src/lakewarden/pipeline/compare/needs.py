@@ -24,7 +24,7 @@ from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.read.cache import KEYS, CacheFiles, ManifestKey, id_of, known_files, manifest_keys
 from lakewarden.pipeline.read.entries import READ, Entries, known_entries, pack
 from lakewarden.pipeline.read.list_cache import remember_lists, remembered_lists
-from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask, once, read_lists
+from lakewarden.pipeline.read.manifests import ReadTask, once, read_lists
 from lakewarden.pipeline.read.names import local_directories
 from lakewarden.pipeline.read.notes import NOTE, note_refusal
 from lakewarden.pipeline.read.places import NO_ROOT, Places
@@ -91,13 +91,13 @@ def name_manifests(spark: Spark, holders: Holders, read: ReadTask, cache: CacheF
     known = remembered_lists(lists.filter(certain), cache)
     holding = pc.unique(known[c.TABLE]).to_pylist()
     unread = lists.filter(pc.invert(pc.and_(certain, pc.is_in(lists[c.TABLE], pa.array(holding, pa.int32())))))
-    if unread.num_rows <= FEW_LISTS:
+    if unread.num_rows <= read.few_lists:
         fresh = pa.Table.from_batches(read_lists(read)(iter(unread.to_batches())), schema=c.MANIFESTS)
     else:
-        from lakewarden.pipeline.read.frames import LISTS_A_TASK, spread
+        from lakewarden.pipeline.read.frames import LISTS_A_TASK, in_tasks, spread
 
         lists_read = spread(spark(), unread, unread.num_rows // LISTS_A_TASK)
-        fresh = lists_read.mapInArrow(read_lists(read), c.ddl(c.MANIFESTS)).toArrow().cast(c.MANIFESTS)
+        fresh = in_tasks(lists_read, read_lists(read), c.MANIFESTS).toArrow().cast(c.MANIFESTS)
     noted = pc.starts_with(fresh["path"], NOTE)
     notes = fresh.filter(noted)["path"].to_pylist()
     damaged = {int(json.loads(note.removeprefix(NOTE))["table"]): note_refusal(note) for note in reversed(notes)}
@@ -234,9 +234,9 @@ def _read(
     if rows.num_rows <= few if few is not None else rows.num_rows <= FEW_MANIFESTS and small:
         found = pa.Table.from_batches(step(iter(rows.to_batches())), schema=READ)
     else:
-        from lakewarden.pipeline.read.frames import dealt
+        from lakewarden.pipeline.read.frames import dealt, in_tasks
 
-        found = dealt(spark(), rows).mapInArrow(step, c.ddl(READ)).toArrow().cast(READ)
+        found = in_tasks(dealt(spark(), rows), step, READ).toArrow().cast(READ)
     kept = pc.drop_null(found["kept"]).to_pylist()
     proven = found.filter(pc.is_valid(found["number"]))
     return _Told(proven, pc.drop_null(found["note"]).to_pylist(), tuple(KeptFile(**json.loads(text)) for text in kept))

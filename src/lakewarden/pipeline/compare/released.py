@@ -53,10 +53,11 @@ class InSpark:
 
     def each(self, step: Step, schema: pa.Schema, copies: pa.Table, *, in_doubt: bool) -> pa.Table:
         from lakewarden.pipeline.compare import by_join
+        from lakewarden.pipeline.read.frames import in_tasks
 
         marked = by_join.marks(self._spark, self._named, self._names, self._stores)
         found = by_join.released(marked, copies, manifest_lengths(self._named), in_doubt=in_doubt)
-        return found.select(*RELEASED.names).mapInArrow(step, c.ddl(schema)).toArrow().cast(schema)
+        return in_tasks(found.select(*RELEASED.names), step, schema).toArrow().cast(schema)
 
     def manifests_naming(self, keys: Sequence[str]) -> list[str]:
         from lakewarden.pipeline.compare import by_join

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +12,11 @@ from pyspark.sql import functions as F
 
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline import columns as c
-from lakewarden.pipeline.active import BY_WORK, SHUFFLE, active_as_before, is_local
+from lakewarden.pipeline.active import BY_WORK, SHUFFLE, active_as_before
 from lakewarden.pipeline.columns import ddl
+from lakewarden.pipeline.masters import is_local
 from lakewarden.pipeline.read.inventory import read_parquet
+from lakewarden.pipeline.settled import Batches, settling
 from lakewarden.storage.stores import Stores
 
 # On a cluster: what is worth a task. A task costs some ten milliseconds, and its results a message.
@@ -47,6 +49,11 @@ def spread(spark: SparkSession, table: pa.Table, tasks: int) -> DataFrame:
     return local(spark, table)
 
 
+def in_tasks(rows: DataFrame, step: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+    """What a step makes of the rows, on whichever machine they are."""
+    return rows.mapInArrow(settling(step), ddl(schema))
+
+
 def dealt(spark: SparkSession, manifests: pa.Table) -> DataFrame:
     """MANIFESTS of the driver's as a DataFrame, each slice with as many bytes to read as the others."""
     size = pc.sum(manifests["length"]).as_py() or 0
@@ -77,7 +84,7 @@ def stored(spark: SparkSession, uris: Sequence[str], schema: pa.Schema, stores: 
     if all(uri.startswith("file://") for uri in uris) and is_local(spark.sparkContext.master):
         return spark.read.schema(ddl(schema)).parquet(*(uri.replace("%", "%25") for uri in uris)).select(*schema.names)
     files = spread(spark, pa.table({"uri": pa.array(uris, pa.string())}), len(uris))
-    return files.mapInArrow(read_parquet(stores, schema), ddl(schema))
+    return in_tasks(files, read_parquet(stores, schema), schema)
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:

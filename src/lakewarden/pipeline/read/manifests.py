@@ -34,8 +34,10 @@ from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column, d
 from lakewarden.pipeline.read.notes import NOTE, error_note
 from lakewarden.storage.stores import Stores
 
-# Up to so many lists the driver is done before a Spark stage has begun.
+# Up to so many lists the driver is done before a Spark stage has begun. Where a cluster waits, its executors are nearer to
+# the store and more than one: there the driver reads no more than would be a single task.
 FEW_LISTS = 6_000
+FEW_LISTS_OF_A_CLUSTER = 16
 FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10
@@ -47,10 +49,11 @@ Errors = dict[int, Exception]
 
 @dataclass(frozen=True)
 class ReadTask:
-    """What a reading task carries: the stores, and each format's reader."""
+    """What a reading task carries: the stores, and each format's reader. The driver reads `few_lists` without a task."""
 
     stores: Stores
     readers: Mapping[str, Reader]
+    few_lists: int = FEW_LISTS
 
 
 def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:

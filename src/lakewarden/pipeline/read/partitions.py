@@ -29,7 +29,6 @@ PARTITIONS = pa.schema(
         *((name, pa.int64()) for name in SUMMED),
     ]
 )
-DDL = c.ddl(PARTITIONS)
 KEYS = [c.TABLE, "partition", "note"]
 
 Batches = Iterable[pa.RecordBatch]

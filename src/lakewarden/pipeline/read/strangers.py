@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.read.frames import in_tasks
 from lakewarden.pipeline.read.names import METADATA_JSON
 
 # Judges one file: (address, table's name) -> a finding worth telling the driver, or None.
@@ -48,7 +49,7 @@ def findings(rows: DataFrame, recognise: Recognise) -> list[dict[str, Any]]:
                 ]
                 yield from pa.Table.from_pylist(rows, schema=FINDINGS).to_batches()
 
-    told = rows.select("uri", "table", c.ROOT).mapInArrow(run, c.ddl(FINDINGS)).collect()
+    told = in_tasks(rows.select("uri", "table", c.ROOT), run, FINDINGS).collect()
     return newest([json.loads(row.finding) for row in told])
 
 

@@ -16,7 +16,7 @@ from pyspark.core.rdd import RDD
 from pyspark.sql import SparkSession
 
 from lakewarden.model.errors import ForeignSessionError, SparkFailedError
-from lakewarden.pipeline.active import is_local
+from lakewarden.pipeline.masters import is_local
 
 
 def derived(session: SparkSession, settings: Mapping[str, str], conf: Mapping[str, str]) -> SparkSession:

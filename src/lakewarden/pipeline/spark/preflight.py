@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.model.errors import NoExecutorError
-from lakewarden.pipeline.active import is_local
+from lakewarden.pipeline.masters import is_local
 from lakewarden.pipeline.spark.complaints import failed, judge
 from lakewarden.pipeline.spark.probe import Asked, Told, probe
 from lakewarden.storage.stores import Stores

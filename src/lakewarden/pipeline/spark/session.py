@@ -16,7 +16,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
-from lakewarden.pipeline.active import BY_WORK, SHUFFLE, is_local
+from lakewarden.pipeline.active import BY_WORK, SHUFFLE
+from lakewarden.pipeline.masters import is_local
 from lakewarden.pipeline.spark.borrowed import derived, refuse_foreign
 from lakewarden.pipeline.spark.connect import refuse_connect, refuse_connected
 from lakewarden.pipeline.spark.failure import cause_of

@@ -15,7 +15,7 @@ from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.plan_files import JudgeTask, empty_part
 from lakewarden.pipeline.compare.verdicts import Rules
-from lakewarden.pipeline.read.manifests import ReadTask
+from lakewarden.pipeline.read.manifests import FEW_LISTS, FEW_LISTS_OF_A_CLUSTER, ReadTask
 from lakewarden.pipeline.read.places import Places
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
@@ -86,7 +86,8 @@ def with_links(findings: Findings, answer: Answer, fleet: Fleet) -> Findings:
 
 
 def read_task(deployment: Deployment) -> ReadTask:
-    return ReadTask(deployment.stores, deployment.readers)
+    few = FEW_LISTS_OF_A_CLUSTER if deployment.on_cluster else FEW_LISTS
+    return ReadTask(deployment.stores, deployment.readers, few)
 
 
 def judge_task(

@@ -1,0 +1,33 @@
+"""A worker of Spark's own daemon is settled by its first task; the process of a driver never is."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pyarrow as pa
+
+from lakewarden.pipeline.settled import settling
+
+SCRIPT = """
+import gc
+from lakewarden.pipeline.settled import settling
+seen = []
+for _ in range(2):
+    list(settling(iter)([1, 2]))
+    seen.append(gc.get_freeze_count())
+print(seen[0] > 1000, seen[0] == seen[1])
+"""
+
+
+def test_the_first_task_settles_its_worker_and_the_next_finds_it_settled() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
+
+
+def test_who_only_makes_the_step_is_left_alone() -> None:
+    before = gc.get_freeze_count()
+    batch = pa.record_batch({"a": [1]})
+    settling(lambda batches: batches)([batch])
+    assert gc.get_freeze_count() == before
