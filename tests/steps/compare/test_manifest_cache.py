@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,8 @@ FILES = 4
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(manifest_cache, "MOST_FILES", FILES)
     ledger = open_ledger(f"sqlite:///{tmp_path}/state.db", SteppedClock())
-    return SimpleNamespace(ledger=ledger, stores=Stores(), state=f"file://{tmp_path}/state/")
+    clock = SimpleNamespace(now=lambda: datetime.now(UTC))
+    return SimpleNamespace(ledger=ledger, stores=Stores(), state=f"file://{tmp_path}/state/", clock=clock)
 
 
 def left(deployment: Any, name: str, size: int = 10) -> KeptFile:
@@ -78,3 +80,13 @@ def test_of_files_that_one_plan_used_the_smallest_goes(deployment: Any) -> None:
     remember(deployment, kept)
     remember(deployment, [left(deployment, "new", 1)], used=[file.uri for file in kept])
     assert names(deployment) == ["new", "b", "d", "c"]
+
+
+@pytest.mark.parametrize(("hours", "size"), [(23, 10), (25, 0)])
+def test_what_a_task_left_that_was_tried_again_is_emptied_after_a_day(deployment: Any, hours: int, size: int) -> None:
+    known, stray = left(deployment, "known"), left(deployment, "stray")
+    remember(deployment, [known])
+    deployment.clock.now = lambda: datetime.now(UTC) + timedelta(hours=hours)
+    remember(deployment, [left(deployment, "new")])
+    assert names(deployment) == ["new", "known"], "what is known stays as it is, however old"
+    assert deployment.stores.head(stray.uri).size == size

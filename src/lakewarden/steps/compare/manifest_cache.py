@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.kept_file import KeptFile
@@ -16,15 +17,12 @@ from lakewarden.steps.deployment import Deployment
 # that were rewritten, and the large file of a first plan stays as long as its tables do.
 MOST_FILES = 96
 MOST_BYTES = 32 * 2**30
+ENTERED_WITHIN = timedelta(days=1)
 
 
 def cache_files(deployment: Deployment) -> CacheFiles:
-    """What may be used, the last used first.
-
-    What was kept before the settings said that two names are one store has addresses under the wrong name.
-    """
-    names = names_digest()
-    location = f"{deployment.state}cache/{names}/" if names else f"{deployment.state}cache/"
+    """What may be used, the last used first."""
+    location = _location(deployment)
     files = [file for file in deployment.ledger.cache.files() if file.uri.rpartition("/")[0] == location.rstrip("/")]
     return CacheFiles(CacheWriter(deployment.stores, location), files)
 
@@ -34,13 +32,18 @@ def remember(deployment: Deployment, kept: Iterable[KeptFile], used: Iterable[st
     deployment.ledger.cache.use(used)
     if files := list(kept):
         deployment.ledger.cache.add(files)
-        surplus = list(_surplus(deployment.ledger.cache.files()))
-        deployment.ledger.cache.forget([file.uri for file in surplus])
-        for file in surplus:
-            # Emptied, not deleted: only one door removes files, and this is not a table's. Where it cannot be emptied, it
-            # only takes up space.
-            with suppress(OSError, LakewardenError):
-                deployment.stores.put(file.uri, b"")
+        known = deployment.ledger.cache.files()
+        surplus = [file.uri for file in _surplus(known)]
+        deployment.ledger.cache.forget(surplus)
+        _empty(deployment, surplus)
+        with suppress(OSError, LakewardenError):
+            _empty(deployment, _strays(deployment, {file.uri for file in known}))
+
+
+def _location(deployment: Deployment) -> str:
+    """What was kept before the settings said that two names are one store has addresses under the wrong name."""
+    names = names_digest()
+    return f"{deployment.state}cache/{names}/" if names else f"{deployment.state}cache/"
 
 
 def _surplus(files: Iterable[KeptFile]) -> Iterator[KeptFile]:
@@ -50,3 +53,18 @@ def _surplus(files: Iterable[KeptFile]) -> Iterator[KeptFile]:
         total += file.bytes
         if place >= MOST_FILES or total > MOST_BYTES:
             yield file
+
+
+def _strays(deployment: Deployment, known: Container[str]) -> list[str]:
+    """Files of tasks that were tried again, or of plans that ended early: nobody entered them for a day, and nobody will."""
+    place, since = _location(deployment), deployment.clock.now() - ENTERED_WITHIN
+    files = deployment.stores.places(place).files
+    old = (file for file in files if file.size and file.modified is not None and file.modified < since)
+    return [uri for file in old if (uri := place + file.key) not in known]
+
+
+def _empty(deployment: Deployment, uris: Iterable[str]) -> None:
+    """Emptied, not deleted: only one door removes files, and this is not a table's. One that stays only takes up space."""
+    for uri in uris:
+        with suppress(OSError, LakewardenError):
+            deployment.stores.put(uri, b"")
