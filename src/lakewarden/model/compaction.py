@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from math import ceil
 from typing import Any, Protocol
 
-from lakewarden.model.errors import Refusal
+from lakewarden.model.errors import LakewardenError, Refusal
 from lakewarden.model.ports import Blobs, ReadAvro, Rows
 from lakewarden.model.table import Pointer, TableState
 
@@ -157,10 +157,13 @@ class Compactable:
 
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
-    """A planned group: its name, and the addresses of its files."""
+    """A planned group: its name, the addresses of its files, the branch that they are on, and the bytes of their partition
+    where they are known."""
 
     name: str
     paths: tuple[str, ...]
+    branch: str = "main"
+    partition: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ class Prepared:
     done: Sequence[str] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
     kept: Any = None
+    branch: str = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +190,19 @@ class GroupLease:
     epoch: int
 
 
+@dataclass(frozen=True)
+class Unused:
+    """New files of which it is certain that no commit of ours names them; `named` says which a table names all the same."""
+
+    uris: Sequence[str] = ()
+    named: Callable[[], Collection[str]] = frozenset
+
+
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What one commit did."""
+    """What one commit did. `failed` is what kept every group from landing; files of a commit that may have been made are
+    never `unused`.
+    """
 
     snapshot: int | None
     groups: Sequence[str]
@@ -197,6 +211,8 @@ class Landed:
     files_removed: int = 0
     bytes_added: int = 0
     bytes_removed: int = 0
+    unused: Unused = field(default_factory=Unused)
+    failed: LakewardenError | None = None
 
 
 class RewriteWorker(Protocol):

@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.formats.iceberg.compaction import compactor as compacting
 from lakewarden.model.compaction import GroupFiles, GroupLease
-from lakewarden.model.errors import LeaseLostError
+from lakewarden.model.errors import DoubtfulCommitError, LeaseLostError
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import files as rewriting
@@ -120,6 +120,37 @@ def test_a_group_whose_rows_were_deleted_is_dropped_and_the_others_land(crowd: C
     # The next run takes up what this one had to leave.
     assert crowd.compacted(name).changed["groups"] == 1
     assert crowd.ids(name) == [i for i in range(12) if i != 6]
+
+
+def data_on_disk(crowd: Crowd, name: str) -> set[str]:
+    return {path.name for path in (local_path(crowd.document(name)["location"]) / "data").rglob("*.parquet")}
+
+
+def test_files_that_were_written_for_nothing_go_at_once_and_are_in_the_journal(crowd: Crowd) -> None:
+    name = crowd.table(by="part")
+    before = data_on_disk(crowd, name)
+    result = crowd.compacted(name, lambda table: crowd.spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT"))
+    assert [failed.code for failed in result.failed] == ["LW-TABLE-009"]
+    assert data_on_disk(crowd, name) == before
+    ledger = crowd.site.warden._deployment.ledger
+    assert ledger.journal.done(result.run_id)["deleted"].files == 2
+    assert not ledger.journal.open_batches(result.run_id)
+    [step] = [step.detail for step in ledger.runs.steps(result.run_id) if step.name == "written for nothing"]
+    assert (step["table"], step["files"], step["deleted"]) == (name, 2, 2)
+
+
+def test_files_of_a_commit_that_nobody_vouches_for_stay(crowd: Crowd) -> None:
+    name = crowd.table()
+    before = data_on_disk(crowd, name)
+
+    def unanswered(*_: Any) -> Any:
+        raise DoubtfulCommitError("who knows whether it was made")
+
+    with crowd.monkeypatch.context() as patched:
+        patched.setattr(compacting, "replace_files", unanswered)
+        with pytest.raises(DoubtfulCommitError):
+            crowd.compacted(name)
+    assert len(data_on_disk(crowd, name) - before) == 1
 
 
 def test_a_group_whose_file_is_gone_is_dropped(crowd: Crowd) -> None:
@@ -266,8 +297,9 @@ def test_a_worker_that_was_given_up_does_not_commit(crowd: Crowd) -> None:
     finally:
         crowd.spark.conf.unset("spark.sql.iceberg.snapshot-property.lakewarden.lease-key")
         crowd.spark.conf.unset("spark.sql.iceberg.snapshot-property.lakewarden.lease-epoch")
-    with pytest.raises(LeaseLostError, match="epoch 8"):
-        compactor.commit(
-            pointer, ready, answers, {"g": GroupLease("k", 7)}, {"lakewarden.run": "mine"}, head["timestamp-ms"], lambda: None
-        )  # fmt: skip
+    landed = compactor.commit(
+        pointer, ready, answers, {"g": GroupLease("k", 7)}, {"lakewarden.run": "mine"}, head["timestamp-ms"], lambda: None
+    )  # fmt: skip
+    assert isinstance(landed.failed, LeaseLostError)
+    assert "epoch 8" in landed.failed.message
     assert crowd.ids(name) == [*range(12), 50, 51]

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from lakewarden.jobs.compaction.leftovers import let_go, settle_leftovers
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.compaction import GroupFiles, GroupLease, Landed, Prepared
 from lakewarden.model.errors import LeaseHeldError, PlanOutdatedError
@@ -51,6 +52,9 @@ class Run(TableRun):
         """The groups, read and checked against the plan's digests before the plan is claimed."""
         rows = group_rows(deployment.stores, result, result.plan.allowed(lifted))
         return partial(cls, rows=rows)
+
+    def settle(self) -> None:
+        settle_leftovers(self)
 
     def is_done(self, table: TablePlan) -> bool:
         return not self._open(table)
@@ -198,6 +202,9 @@ class Run(TableRun):
             may_commit,
         )
         self._record(table, landed)
+        let_go(self, name, landed.unused)
+        if landed.failed is not None:
+            raise landed.failed
 
     def _may_commit(self, leases: Sequence[Lease]) -> None:
         self.check_may_go_on()
@@ -238,7 +245,8 @@ def _share(tables: Sequence[TablePlan]) -> float:
 def _by_table(rows: pa.Table) -> dict[str, list[GroupFiles]]:
     """The plan's groups, by table, in the order of their names."""
     found: dict[str, list[GroupFiles]] = {}
-    grouped = rows.select(["table", "group", "uri"]).group_by(["table", "group"]).aggregate([("uri", "list")])
+    grouped = rows.group_by(["table", "group", "partition"]).aggregate([("uri", "list")])
     for row in grouped.sort_by([("table", "ascending"), ("group", "ascending")]).to_pylist():
-        found.setdefault(row["table"], []).append(GroupFiles(row["group"], tuple(sorted(row["uri_list"]))))
+        group = GroupFiles(row["group"], tuple(sorted(row["uri_list"])), partition=row["partition"])
+        found.setdefault(row["table"], []).append(group)
     return found

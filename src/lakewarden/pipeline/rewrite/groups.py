@@ -29,6 +29,7 @@ from lakewarden.storage.stores import Stores
 GROUPED = pa.schema(
     [
         (c.TABLE, pa.int32()),
+        ("partition", pa.binary()),
         ("group", pa.string()),
         ("reason", pa.string()),
         ("uri", pa.string()),
@@ -38,8 +39,8 @@ GROUPED = pa.schema(
         ("note", pa.string()),
     ]
 )
-# A plan's rows, and the group that each file is in.
-GROUP_ROWS = pa.schema([*c.PLAN_ROWS, ("group", pa.string())])
+# A plan's rows, and the group and the partition that each file is in.
+GROUP_ROWS = pa.schema([*c.PLAN_ROWS, ("group", pa.string()), ("partition", pa.binary())])
 # Groups, their files and bytes, and the files that they would become, by table.
 COUNTS = pa.schema(
     [
@@ -104,7 +105,7 @@ def _by_partition(rules: Mapping[int, TableRules]) -> Callable[[pa.Table], pa.Ta
     """DATA_FILES of one partition of one table in, GROUPED out."""
 
     def group(rows: pa.Table) -> pa.Table:
-        table = rows[c.TABLE][0].as_py()
+        table, partition = rows[c.TABLE][0].as_py(), rows["partition"][0].as_py()
         notes = rows.filter(pc.is_valid(rows["note"]))
         if notes.num_rows:
             return _noted(notes)
@@ -114,6 +115,7 @@ def _by_partition(rules: Mapping[int, TableRules]) -> Callable[[pa.Table], pa.Ta
             [
                 {
                     c.TABLE: table,
+                    "partition": partition,
                     "group": one.name,
                     "reason": _reason(one),
                     "uri": file.path,
@@ -178,6 +180,7 @@ def _part(stores: Stores, directory: str, rows: pa.Table, rules: Mapping[int, Ta
             c.ETAG: blank.cast(pa.string()),
             c.ROOT: blank.cast(pa.int32()),
             "group": rows["group"],
+            "partition": rows["partition"],
         }
     ).cast(GROUP_ROWS)
     return pa.Table.from_pylist([asdict(write_part(stores, directory, table))], schema=PARTS)

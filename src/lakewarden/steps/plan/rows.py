@@ -55,6 +55,7 @@ def of_tables(rows: pa.Table, identifiers: Collection[str]) -> pa.Table:
 
 
 def group_rows(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
-    """The files of these tables that a plan rewrites: PLAN_ROWS, and the `group` that each is in."""
-    schema = pa.schema([*c.PLAN_ROWS, ("group", pa.string())])
-    return pa.concat_tables([schema.empty_table(), *(of_tables(r, tables) for r in rows_of(stores, result, "group"))])
+    """The files of these tables that a plan rewrites: PLAN_ROWS, and the `group` and the `partition` that each is in."""
+    schema = pa.schema([*c.PLAN_ROWS, ("group", pa.string()), ("partition", pa.binary())])
+    found = rows_of(stores, result, "group", "partition")
+    return pa.concat_tables([schema.empty_table(), *(of_tables(rows, tables) for rows in found)])

@@ -19,7 +19,7 @@ from lakewarden.formats.avro import write_avro
 from lakewarden.formats.iceberg import open_format
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot, start_removal
 from lakewarden.formats.iceberg.commit.versions import SqlVersions
-from lakewarden.formats.iceberg.compaction.replace import content_of, live_files
+from lakewarden.formats.iceberg.compaction.head import content_of, live_files
 from lakewarden.formats.iceberg.data.applicable import LiveFile
 from lakewarden.formats.iceberg.data.columns import FIELD_ID
 from lakewarden.formats.iceberg.manifests.files import (
@@ -96,6 +96,10 @@ class Bench:
         self._commit(file, like)
         return path
 
+    def add_path(self, path: str, like: LiveFile) -> None:
+        """A snapshot with a file that is there already, described like another one."""
+        self._commit({**like.file, "file_path": path}, like)
+
     def _commit(self, file: dict[str, Any], like: LiveFile) -> None:
         version = self.versions.current(NAME)
         manifests = read_list(self.stores, current_snapshot(version.document) or {})
@@ -135,11 +139,16 @@ class Bench:
     def rewrite(self, prepared: Prepared) -> dict[str, str]:
         return {name: self.compactor.worker.rewrite(order, self.stores) for name, order in prepared.orders.items()}
 
-    def commit(self, prepared: Prepared, answers: dict[str, str], run: str = "run") -> Landed:
+    def commit(
+        self,
+        prepared: Prepared,
+        answers: dict[str, str],
+        run: str = "run",
+        may_commit: Callable[[], None] = lambda: None,
+    ) -> Landed:
         leases = {name: GroupLease(f"{run}/{name}", 1) for name in answers}
-        return self.compactor.commit(
-            POINTER, prepared, answers, leases, {"lakewarden.run": run}, self.document["last-updated-ms"], lambda: None
-        )
+        now = self.document["last-updated-ms"]
+        return self.compactor.commit(POINTER, prepared, answers, leases, {"lakewarden.run": run}, now, may_commit)
 
     def compact(self, *groups: Sequence[LiveFile], run: str = "run") -> Landed:
         prepared = self.prepare(*groups, run=run)

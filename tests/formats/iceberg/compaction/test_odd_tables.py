@@ -30,7 +30,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lakewarden.formats.iceberg.compaction import compactor as compacting
+from lakewarden.formats.iceberg.compaction import head as heads
 from lakewarden.formats.iceberg.compaction.compactor import check_supported
 from lakewarden.formats.iceberg.data.applicable import LiveFile
 from lakewarden.model.compaction import CompactionPolicy
@@ -164,16 +164,16 @@ def test_files_that_are_not_ours_to_read_are_left_by_name(
     make(bench, id=LongType())
     put(bench, {"id": 1})
     bench.add_delete({("id", 1): pa.array([1], pa.int64())}, bench.live()[0])
-    live = compacting.live_files
+    live = heads.live_files
 
     def told(*given: Any) -> list[LiveFile]:
-        found = live(*given)
+        found = list(live(*given))
         for one in found:
             if (int(one.file.get("content") or 0) == 0) == (of == "data"):
                 one.entry["data_file"][name] = value
         return found
 
-    monkeypatch.setattr(compacting, "live_files", told)
+    monkeypatch.setattr(heads, "live_files", told)
     prepared = bench.prepare(bench.live())
     assert prepared.orders == {}
     assert said in prepared.dropped["g0"]

@@ -25,6 +25,7 @@ from lakewarden.formats.iceberg.manifests.files import (
     read_manifest,
     set_counts,
 )
+from lakewarden.formats.iceberg.metadata.refs import MAIN, head_of
 from lakewarden.model.errors import IncompleteManifestError, StoreUnavailableError
 from lakewarden.model.ports import Files
 from lakewarden.model.uri import canonical
@@ -53,6 +54,7 @@ class Removal:
     directory: str
     unique: str
     operation: str = "delete"
+    branch: str = MAIN
     summary: Counter[str] = field(default_factory=Counter)
 
     def manifest(self, files: Files, number: int, row: Record, goes: Goes) -> Record:
@@ -95,7 +97,7 @@ class Removal:
         properties: Mapping[str, str],
     ) -> dict[str, Any]:
         """Write the list of these manifests; the snapshot that names it, as metadata has it."""
-        parent = current_snapshot(document)
+        parent = head_of(document, self.branch)
         assert parent is not None
         left = [row for row in rows if live_count(row) != 0 or row["added_snapshot_id"] == self.snapshot_id]
         header = {
@@ -149,8 +151,7 @@ def start_removal(document: Mapping[str, Any], location: str, snapshot_id: int, 
 
 
 def current_snapshot(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    current = document.get("current-snapshot-id")
-    return next((s for s in document.get("snapshots") or [] if s["snapshot-id"] == current), None)
+    return head_of(document)
 
 
 def spelled_out(entries: Collection[Record], row: Mapping[str, Any], version: int) -> Iterator[Record]:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from lakewarden.formats.iceberg.metadata.refs import BRANCH, MAIN
+
 NUMBERED = re.compile(r"(?:^|/)(\d+)-[^/]*$")
 KEPT_VERSIONS = 100
 
@@ -34,20 +36,24 @@ def without(
     return revised
 
 
-def with_snapshot(document: Document, location: str, snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """The document that follows the one at `location`, with this snapshot as the newest of its main branch."""
+def with_snapshot(document: Document, location: str, snapshot: Mapping[str, Any], branch: str = MAIN) -> dict[str, Any]:
+    """The document that follows the one at `location`, with this snapshot as the newest of a branch.
+
+    The log of snapshots is main's: it says what the table was at some time, which no other branch changes.
+    """
     number, moment = snapshot["snapshot-id"], snapshot["timestamp-ms"]
     refs = dict(document.get("refs") or {})
-    refs["main"] = {"type": "branch", **refs.get("main", {}), "snapshot-id": number}
+    refs[branch] = {"type": BRANCH, **refs.get(branch, {}), "snapshot-id": number}
     revised = {
         **document,
         "snapshots": [*(document.get("snapshots") or []), snapshot],
-        "current-snapshot-id": number,
         "refs": refs,
-        "snapshot-log": [*(document.get("snapshot-log") or []), {"timestamp-ms": moment, "snapshot-id": number}],
         "metadata-log": metadata_log(document, location),
         "last-updated-ms": moment,
     }
+    if branch == MAIN:
+        logged = {"timestamp-ms": moment, "snapshot-id": number}
+        revised |= {"current-snapshot-id": number, "snapshot-log": [*(document.get("snapshot-log") or []), logged]}
     if "sequence-number" in snapshot:
         revised["last-sequence-number"] = snapshot["sequence-number"]
     if "first-row-id" in snapshot:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakewarden.formats.iceberg.commit.steps import snapshot_ids
-from lakewarden.formats.iceberg.metadata.refs import refs_of
+from lakewarden.formats.iceberg.metadata.refs import BRANCH, head_of, refs_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -24,21 +24,22 @@ def refs_unmoved(document: Mapping[str, Any]) -> list[TableRequirement]:
     return [AssertTableUUID(uuid=document["table-uuid"]), *refs]
 
 
-def main_unmoved(document: Mapping[str, Any]) -> list[TableRequirement]:
+def branch_unmoved(document: Mapping[str, Any], branch: str) -> list[TableRequirement]:
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
-    current = document["current-snapshot-id"]
-    return [AssertTableUUID(uuid=document["table-uuid"]), AssertRefSnapshotId(ref="main", snapshot_id=current)]
+    head = head_of(document, branch)
+    number = int(head["snapshot-id"]) if head is not None else None
+    return [AssertTableUUID(uuid=document["table-uuid"]), AssertRefSnapshotId(ref=branch, snapshot_id=number)]
 
 
-def newest(document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[TableUpdate]:
-    """The snapshot, and main moved to it; how long main keeps its snapshots would be forgotten if it were not said."""
+def newest(document: Mapping[str, Any], snapshot: Mapping[str, Any], branch: str) -> Iterator[TableUpdate]:
+    """The snapshot, and the branch moved to it; how long it keeps its snapshots would be forgotten if it were not said."""
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
-    main = {"type": "branch", **refs_of(document).get("main", {}), "snapshot-id": snapshot["snapshot-id"]}
+    ref = {"type": BRANCH, **refs_of(document).get(branch, {}), "snapshot-id": snapshot["snapshot-id"]}
     yield AddSnapshotUpdate(snapshot=Snapshot.model_validate(snapshot))
-    yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": "main", **main})
+    yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": branch, **ref})
 
 
 def removals(document: Mapping[str, Any], snapshots: Collection[int], refs: Collection[str]) -> Iterator[TableUpdate]:

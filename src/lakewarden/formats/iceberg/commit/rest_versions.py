@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_exponential
 
 from lakewarden.formats.iceberg.commit.rest_updates import (
-    main_unmoved,
+    branch_unmoved,
     newest,
     ref_absent,
     ref_restored,
@@ -26,7 +26,7 @@ from lakewarden.formats.iceberg.commit.steps import Step, comes_after, made_sinc
 from lakewarden.formats.iceberg.commit.versions import MayGo, MovedOnError
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
-from lakewarden.formats.iceberg.metadata.refs import refs_of
+from lakewarden.formats.iceberg.metadata.refs import MAIN, refs_of
 from lakewarden.model.errors import (
     CatalogUnavailableError,
     DoubtfulCommitError,
@@ -100,10 +100,11 @@ class RestVersions:
             why = _unseen(table, f"a version of it lacks or garbles a field: {error}")
         raise LostRefError(why, {"snapshots": len(gone), "refs": len(gone_refs)})
 
-    def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
+    def add(self, table: str, version: Version, snapshot: Mapping[str, Any], branch: str = MAIN) -> Version:
         number = int(snapshot["snapshot-id"])
+        unmoved, changes = branch_unmoved(version.document, branch), list(newest(version.document, snapshot, branch))
         try:
-            made = self._commit(table, main_unmoved(version.document), list(newest(version.document, snapshot)))
+            made = self._commit(table, unmoved, changes)
             found = read_version(self._files, made)
         except (MovedOnError, CatalogUnavailableError):
             # Its number is its own: if the table has it, the commit was made, whatever was answered.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakewarden.formats.iceberg.catalog.rows import catalog_table, is_row, table_row
 from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, with_snapshot, without
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
+from lakewarden.formats.iceberg.metadata.refs import MAIN
 from lakewarden.model.errors import CatalogUnavailableError, DoubtfulCommitError, PlanOutdatedError
 from lakewarden.model.ports import Files
 
@@ -27,6 +28,10 @@ MayGo = Callable[[Version], Collection[str]]
 
 class MovedOnError(Exception):
     """Somebody else committed meanwhile: nothing was changed, and it can be tried again on the version that is now."""
+
+
+class RefusedError(MovedOnError):
+    """The same, and the catalog itself has said so: whatever was to be committed never was, and never will be."""
 
 
 class Versions(Protocol):
@@ -54,8 +59,11 @@ class Versions(Protocol):
         """
         ...
 
-    def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
-        """The next version, with this snapshot as the newest of its main branch. Raises MovedOnError if that moved on."""
+    def add(self, table: str, version: Version, snapshot: Mapping[str, Any], branch: str = MAIN) -> Version:
+        """The next version, with this snapshot as the newest of a branch. Raises MovedOnError if that moved on.
+
+        RefusedError is a MovedOnError of which it is certain that the snapshot is and will be in no version.
+        """
         ...
 
     def store_properties(self, table: str) -> Mapping[str, str]:
@@ -84,8 +92,8 @@ class SqlVersions:
     ) -> Version:
         return version  # a commit of ours replaces what it has read and nothing else
 
-    def add(self, table: str, version: Version, snapshot: Mapping[str, Any]) -> Version:
-        return self._replace(table, version, with_snapshot(version.document, version.location, snapshot))
+    def add(self, table: str, version: Version, snapshot: Mapping[str, Any], branch: str = MAIN) -> Version:
+        return self._replace(table, version, with_snapshot(version.document, version.location, snapshot, branch))
 
     def store_properties(self, table: str) -> Mapping[str, str]:
         return dict(self._catalog.properties)
@@ -94,7 +102,7 @@ class SqlVersions:
         location = next_location(version.document, version.location, str(uuid.uuid4()))
         raw = dumps(document)
         if not self._files.create(location, raw):
-            raise MovedOnError(f"{location} is taken")
+            raise RefusedError(f"{location} is taken")
         try:
             swapped = self._swap(table, version.location, location)
         except Exception as error:
@@ -103,7 +111,7 @@ class SqlVersions:
             if not swapped:
                 raise MovedOnError(str(error)) from error
         if not swapped:
-            raise MovedOnError(f"{table} was changed meanwhile")
+            raise RefusedError(f"{table} was changed meanwhile")
         return Version(location, raw, document)
 
     def _pointer_after(self, table: str, error: Exception) -> str:

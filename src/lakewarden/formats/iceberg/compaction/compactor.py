@@ -1,4 +1,4 @@
-"""Compaction of an Iceberg table's main branch: whether it can be done exactly, what a task is asked for, and the commit."""
+"""Compaction of a branch of an Iceberg table: whether it can be done exactly, what a task is asked for, and the commit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from typing import Any
 
 from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
 from lakewarden.formats.iceberg.commit.versions import Versions
-from lakewarden.formats.iceberg.compaction.replace import (
-    Commit,
-    Replacement,
-    content_of,
-    live_files,
-    replace_files,
-)
+from lakewarden.formats.iceberg.compaction.head import Wanted, read_head
+from lakewarden.formats.iceberg.compaction.new_manifests import Replacement
+from lakewarden.formats.iceberg.compaction.replace import GROUPS, Commit, replace_files
+from lakewarden.formats.iceberg.compaction.unused import named_since
 from lakewarden.formats.iceberg.data.applicable import DeleteIndex, LiveFile
 from lakewarden.formats.iceberg.data.columns import (
     arrow_schema,
@@ -31,12 +28,12 @@ from lakewarden.formats.iceberg.data.form import Form, check_columns
 from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.places import check_places, directory_of, spread_of
 from lakewarden.formats.iceberg.data.rewrite import rewrite
-from lakewarden.formats.iceberg.manifests.files import DATA, ROW_IDS, live_count, read_list
+from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.manifests.reader import data_files
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
-from lakewarden.formats.iceberg.partitions.drop import commits_in_main
-from lakewarden.formats.iceberg.partitions.specs import specs_of
+from lakewarden.formats.iceberg.metadata.refs import MAIN, head_of
+from lakewarden.formats.iceberg.partitions.drop import commits_in
 from lakewarden.model.compaction import (
     Compactable,
     CompactionPolicy,
@@ -44,6 +41,7 @@ from lakewarden.model.compaction import (
     GroupLease,
     Landed,
     Prepared,
+    Unused,
     roll_size,
 )
 from lakewarden.model.errors import (
@@ -115,25 +113,27 @@ class IcebergCompactor:
         document = version.document
         if document.get("table-uuid") != table_uuid:
             raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")
-        done = [name for group in _made_by(version, run_id) for name in group]
+        branch = _branch_of(groups)
+        base = head_of(document, branch)
+        if base is None:
+            raise PlanOutdatedError(f"{pointer.identifier} has no branch {branch} any more; nothing of it was changed")
+        done = [name for group in _made_by(version, branch, run_id) for name in group]
         open_groups = [group for group in groups if group.name not in done]
-        data, deletes = self._live(document, {path for group in open_groups for path in group.paths})
-        index = DeleteIndex.of(deletes, specs_of(document))
+        head = read_head(self._files, document, base, _wanted(open_groups))
         kept: dict[str, _Kept] = {}
         dropped: dict[str, str] = {}
         for group in open_groups:
-            found = [data.get(path) for path in group.paths]
-            present = [live for live in found if live is not None]
-            if len(present) < len(found):
+            present = [head.data[path][1] for path in group.paths if path in head.data]
+            if len(present) < len(group.paths):
                 dropped[group.name] = "files of it are not in the table any more"
             elif len({live.partition for live in present}) > 1:
                 dropped[group.name] = "its files lie in several partitions by now"
-            elif why := _not_ours_to_read([*present, *(one.live for live in present for one in index.on(live))]):
+            elif why := _not_ours_to_read([*present, *(one.live for live in present for one in head.deletes.on(live))]):
                 dropped[group.name] = why
             else:
-                kept[group.name] = self._order(document, group.name, present, index, target, run_id)
+                kept[group.name] = self._order(document, group.name, present, head.deletes, target, run_id)
         orders = {name: item.order.dumps() for name, item in kept.items()}
-        return Prepared(version, orders, done, dropped, kept)
+        return Prepared(version, orders, done, dropped, kept, branch)
 
     def commit(
         self,
@@ -155,10 +155,11 @@ class IcebergCompactor:
         if not groups:
             return Landed(None, (), dropped)
         name = f"{properties['lakewarden.run']}/{pointer.identifier}/{_name_of(groups)}"
-        commit = Commit(
-            name_within(pointer.identifier), prepared.seen, groups, name, properties, now_ms, may_commit
-        )  # fmt: skip
-        outcome = replace_files(self._versions(), self._files, commit)
+        table = name_within(pointer.identifier)
+        versions = self._versions()
+        commit = Commit(table, prepared.seen, groups, name, properties, now_ms, may_commit, prepared.branch)
+        outcome = replace_files(versions, self._files, commit)
+        written = [file.path for group in groups if group.name not in outcome.sent for file in group.result.files]
         counted = outcome.summary.get
         return Landed(
             outcome.snapshot,
@@ -168,23 +169,9 @@ class IcebergCompactor:
             int(counted("deleted-data-files", 0)),
             int(counted("added-files-size", 0)),
             int(counted("removed-files-size", 0)),
+            unused=Unused(written, lambda: named_since(self._files, versions.current(table), prepared.seen, written)),
+            failed=outcome.failed,
         )
-
-    def _live(self, document: Mapping[str, Any], wanted: set[str]) -> tuple[dict[str, LiveFile], list[LiveFile]]:
-        """The wanted data files that are live, and every live delete."""
-        snapshot = current_snapshot(document)
-        version = int(document["format-version"])
-        data: dict[str, LiveFile] = {}
-        deletes: list[LiveFile] = []
-        for row in read_list(self._files, snapshot).records if snapshot is not None and wanted else ():
-            if live_count(row) == 0:
-                continue
-            live = live_files(self._files, row, version)
-            if content_of(row) == DATA:
-                data |= {one.path: one for one in live if one.path in wanted}
-            else:
-                deletes += live
-        return data, deletes
 
     def _order(
         self,
@@ -291,13 +278,29 @@ def _name_of(groups: Sequence[Replacement]) -> str:
     return hashlib.sha256("\n".join(sorted(group.order.group for group in groups)).encode()).hexdigest()[:16]
 
 
-def _made_by(version: Version, run_id: str) -> list[list[str]]:
-    """The groups of each commit that a run has made on the main branch."""
+def _made_by(version: Version, branch: str, run_id: str) -> list[list[str]]:
+    """The groups of each commit that a run has made on a branch."""
     return [
-        str((snapshot["summary"]).get("lakewarden.groups", "")).split(",")
-        for name, snapshot in commits_in_main(version.document).items()
+        str((snapshot["summary"]).get(GROUPS, "")).split(",")
+        for name, snapshot in commits_in(version.document, branch).items()
         if name.startswith(f"{run_id}/")
     ]
+
+
+def _branch_of(groups: Sequence[GroupFiles]) -> str:
+    """The one branch that groups of a commit are on."""
+    branches = {group.branch for group in groups} or {MAIN}
+    if len(branches) > 1:
+        raise ValueError(f"groups of the branches {sorted(branches)} cannot be committed at once")
+    return branches.pop()
+
+
+def _wanted(groups: Sequence[GroupFiles]) -> Wanted:
+    partitions = {group.partition for group in groups}
+    known = frozenset(partition for partition in partitions if partition is not None)
+    return Wanted(
+        frozenset(path for group in groups for path in group.paths), known if len(known) == len(partitions) else None
+    )
 
 
 def _identity_columns(document: Mapping[str, Any], spec: int) -> tuple[int, ...]:

@@ -7,65 +7,41 @@ that came since still applies to them, one that was applied already does not. Wh
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakewarden.formats.avro import AvroFile, Record, write_avro
-from lakewarden.formats.iceberg.commit.new_snapshot import (
-    Removal,
-    create_new,
-    current_snapshot,
-    spelled_out,
-    start_removal,
-)
-from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
-from lakewarden.formats.iceberg.data.applicable import DeleteIndex, LiveFile, idle_deletes, live_delete
-from lakewarden.formats.iceberg.data.order import EQUALITY, NewFile, Order, Rewritten
-from lakewarden.formats.iceberg.manifests.files import (
-    ADDED,
-    DATA,
-    DELETED,
-    DELETES,
-    live_count,
-    manifest_of_version,
-    read_list,
-    read_manifest,
-    set_counts,
-)
+from lakewarden.formats.avro import Record
+from lakewarden.formats.iceberg.commit.new_snapshot import start_removal
+from lakewarden.formats.iceberg.commit.versions import MovedOnError, RefusedError, Versions
+from lakewarden.formats.iceberg.compaction.head import Head, Wanted, read_head
+from lakewarden.formats.iceberg.compaction.new_manifests import Replacement, new_entries, new_manifests
+from lakewarden.formats.iceberg.data.applicable import LiveFile, idle_deletes, live_delete
+from lakewarden.formats.iceberg.data.order import EQUALITY
+from lakewarden.formats.iceberg.manifests.files import DATA
 from lakewarden.formats.iceberg.metadata.known import Version
-from lakewarden.formats.iceberg.partitions.bounds import may_hold
-from lakewarden.formats.iceberg.partitions.drop import COMMIT, commits_in_main
-from lakewarden.formats.iceberg.partitions.specs import key_of, specs_of
-from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, LeaseLostError
+from lakewarden.formats.iceberg.metadata.refs import MAIN, ancestors, head_of
+from lakewarden.formats.iceberg.partitions.drop import COMMIT, commits_in
+from lakewarden.formats.iceberg.partitions.specs import key_of
+from lakewarden.model.errors import CatalogUnavailableError, CommitConflictError, LakewardenError, LeaseLostError
 from lakewarden.model.ports import Files
 from lakewarden.model.uri import canonical
 
 TRIES = 8
 LEASE_KEY, LEASE_EPOCH = "lakewarden.lease-key", "lakewarden.lease-epoch"
+GROUPS, READ_FROM = "lakewarden.groups", "lakewarden.read-snapshot"
 # What must be as it was when the files were rewritten.
 SAME = ("table-uuid", "format-version", "current-schema-id", "partition-specs", "partition-spec")
-
-
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """A group that was rewritten: its partition, what it was made of, what it became, and under which lease."""
-
-    spec: int
-    partition: Record
-    order: Order
-    result: Rewritten
-    lease_key: str = ""
-    epoch: int = 0
+# The most snapshots that a summary names as those that wrote the inputs: every reader of the table reads the summary.
+MOST_INPUT_SNAPSHOTS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit on one table: its groups, the snapshot that they were read from, and the name it is made under."""
+    """One commit on one branch of a table: its groups, the version that they were read from, and the name it is made under."""
 
     table: str
     seen: Version
@@ -74,38 +50,47 @@ class Commit:
     properties: Mapping[str, str]
     now_ms: int
     may_commit: Callable[[], None]
+    branch: str = MAIN
 
+    @property
+    def base(self) -> Mapping[str, Any]:
+        """The snapshot that the groups were read from."""
+        found = head_of(self.seen.document, self.branch)
+        if found is None:
+            raise CommitConflictError(f"{self.table} had no branch {self.branch}; its files were left as they are")
+        return found
 
-@dataclass(frozen=True)
-class Head:
-    """What the current snapshot holds, as far as the groups have to do with it."""
-
-    manifests: AvroFile
-    data: Mapping[str, tuple[int, LiveFile]]
-    deletes: DeleteIndex
-    places: Mapping[str, int]
-    known: frozenset[bytes]
-    everything: bool
+    @property
+    def read_at(self) -> int:
+        return int(self.base.get("sequence-number") or 0)
 
 
 @dataclass
 class Outcome:
-    """What a commit did, by group: which landed, and why the others did not."""
+    """What a commit did, by group: which landed, and why the others did not.
+
+    `sent` are the groups whose new files were named to a catalog that did not refuse for certain: of all others it is
+    certain that no version names their files. `failed` is what kept all of them from landing.
+    """
 
     snapshot: int | None = None
     landed: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    failed: LakewardenError | None = None
 
 
 def replace_files(
     versions: Versions, files: Files, commit: Commit, new_id: Callable[[], uuid.UUID] = uuid.uuid4
 ) -> Outcome:
-    """Put the new files in the place of the old ones on the main branch. A repeated call finds the commit of the first.
+    """Put the new files in the place of the old ones on a branch. A repeated call finds the commit of the first.
 
-    Raises CommitConflictError if other writers were quicker too often or changed what the groups stand on, LeaseLostError
-    if somebody else has committed under a later epoch of a group's lease, and what reading the table raises.
+    `failed` is CommitConflictError if other writers were quicker too often or changed what the groups stand on, and
+    LeaseLostError if somebody else has committed under a later epoch of a group's lease, or one is not held any more.
+    Raises what reading the table raises, and DoubtfulCommitError if nobody can say whether the commit was made.
     """
+    sent: set[str] = set()
     tries = Retrying(
         retry=retry_if_exception_type(MovedOnError),
         stop=stop_after_attempt(TRIES),
@@ -113,39 +98,47 @@ def replace_files(
         reraise=True,
     )
     try:
-        return tries(_try, versions, files, commit, new_id)
-    except MovedOnError as error:
-        raise CommitConflictError(
+        return tries(_try, versions, files, commit, new_id, sent)
+    except MovedOnError:
+        why = (
             f"{commit.table} was changed by others each of the {TRIES} times that rewritten files were to be committed; "
             "its files were left as they are"
-        ) from error
+        )
+        return Outcome(sent=sent, failed=CommitConflictError(why))
+    except (CommitConflictError, LeaseLostError) as error:
+        return Outcome(sent=sent, failed=error)
 
 
-def _try(versions: Versions, files: Files, commit: Commit, new_id: Callable[[], uuid.UUID]) -> Outcome:
+def _try(versions: Versions, files: Files, commit: Commit, new_id: Callable[[], uuid.UUID], sent: set[str]) -> Outcome:
     version = versions.current(commit.table)
-    if (made := commits_in_main(version.document).get(commit.name)) is not None:
-        landed = str((made["summary"]).get("lakewarden.groups", "")).split(",")
-        return Outcome(int(made["snapshot-id"]), [name for name in landed if name], {}, made["summary"])
+    if (made := commits_in(version.document, commit.branch).get(commit.name)) is not None:
+        landed = str(made["summary"].get(GROUPS, "")).split(",")
+        return Outcome(int(made["snapshot-id"]), [name for name in landed if name], {}, made["summary"], sent)
     _check_same(version, commit)
     _check_fence(version, commit)
-    head = _read_head(version, files, commit)
-    dropped = {group.order.group: why for group in commit.groups if (why := _conflict(group, head, commit)) is not None}
-    landing = [group for group in commit.groups if group.order.group not in dropped]
+    head = _head(version, files, commit)
+    dropped = {group.name: why for group in commit.groups if (why := _conflict(group, head, commit)) is not None}
+    landing = [group for group in commit.groups if group.name not in dropped]
     if not landing:
-        return Outcome(None, [], dropped)
+        return Outcome(None, [], dropped, {}, sent)
     _check_written(files, landing)
     snapshot = _snapshot(version, files, commit, head, landing, new_id())
+    names = [group.name for group in landing]
+    before = frozenset(sent)
     # The last look before the swap: a worker that was given up meanwhile must not commit.
     commit.may_commit()
+    sent.update(names)
     try:
-        versions.add(commit.table, version, snapshot)
+        versions.add(commit.table, version, snapshot, commit.branch)
+    except RefusedError:
+        sent.intersection_update(before)
+        raise
     except CatalogUnavailableError as error:
         # The answer may have been lost on its way: the next try looks first whether it was done.
         if versions.current(commit.table).location != version.location:
             raise MovedOnError(error.message) from error
         raise
-    names = [group.order.group for group in landing]
-    return Outcome(int(snapshot["snapshot-id"]), names, dropped, snapshot["summary"])
+    return Outcome(int(snapshot["snapshot-id"]), names, dropped, snapshot["summary"], sent)
 
 
 def _check_same(version: Version, commit: Commit) -> None:
@@ -153,8 +146,8 @@ def _check_same(version: Version, commit: Commit) -> None:
     for name in SAME:
         if version.document.get(name) != commit.seen.document.get(name):
             raise CommitConflictError(f"{commit.table} has another {name} by now; its files were left as they are")
-    base = current_snapshot(commit.seen.document)
-    if base is None or int(base["snapshot-id"]) not in set(_ancestors(version.document)):
+    base = commit.base["snapshot-id"]
+    if all(snapshot["snapshot-id"] != base for snapshot in ancestors(version.document, commit.branch)):
         raise CommitConflictError(
             f"{commit.table} was rolled back, or the snapshot that its files were read from has expired; "
             "its files were left as they are"
@@ -171,13 +164,12 @@ def _check_written(files: Files, landing: Sequence[Replacement]) -> None:
 
 def _check_fence(version: Version, commit: Commit) -> None:
     """Raise LeaseLostError if a later holder of a group's lease has committed already."""
-    snapshots = {int(s["snapshot-id"]): s for s in version.document.get("snapshots") or []}
-    base = current_snapshot(commit.seen.document)
     epochs = {group.lease_key: group.epoch for group in commit.groups if group.lease_key}
-    for number in _ancestors(version.document):
-        if base is not None and number == int(base["snapshot-id"]):
+    base = commit.base["snapshot-id"]
+    for snapshot in ancestors(version.document, commit.branch):
+        if snapshot["snapshot-id"] == base:
             return
-        summary = snapshots[number].get("summary") or {}
+        summary = snapshot.get("summary") or {}
         keys, found = str(summary.get(LEASE_KEY, "")), str(summary.get(LEASE_EPOCH, ""))
         for key, epoch in zip(keys.split(","), found.split(","), strict=False):
             if key in epochs and epoch.isdigit() and int(epoch) > epochs[key]:
@@ -186,66 +178,22 @@ def _check_fence(version: Version, commit: Commit) -> None:
                 )
 
 
-def _ancestors(document: Mapping[str, Any]) -> Iterator[int]:
-    """The main branch's snapshots, newest first."""
-    snapshots = {int(s["snapshot-id"]): s for s in document.get("snapshots") or []}
-    number = document.get("current-snapshot-id")
-    while number is not None and (found := snapshots.pop(int(number), None)) is not None:
-        yield int(number)
-        number = found.get("parent-snapshot-id")
-
-
-def live_files(files: Files, row: Record, version: int) -> list[LiveFile]:
-    """The live files of a manifest, with what they inherit."""
-    spec = int(row["partition_spec_id"])
-    entries = manifest_of_version(read_manifest(files, row), version).records
-    return [
-        LiveFile(spec, int(entry["sequence_number"]) if version > 1 else 0, entry)
-        for entry in spelled_out(entries, row, version)
-        if entry["status"] != DELETED
-    ]
-
-
-def content_of(row: Mapping[str, Any]) -> int:
-    return int(row.get("content") or DATA)
-
-
-def _read_head(version: Version, files: Files, commit: Commit) -> Head:
-    """Every delete, and the data files in the groups' partitions."""
-    document = version.document
-    specs, format_version = specs_of(document), int(document["format-version"])
-    snapshot = current_snapshot(document)
+def _head(version: Version, files: Files, commit: Commit) -> Head:
+    """The inputs as they are in the newest snapshot of the branch."""
+    snapshot = head_of(version.document, commit.branch)
     assert snapshot is not None
-    manifests = read_list(files, snapshot)
-    wanted: dict[int, list[Sequence[Any]]] = {}
-    for group in commit.groups:
-        wanted.setdefault(group.spec, []).append(tuple(group.partition.values()))
-    data: dict[str, tuple[int, LiveFile]] = {}
-    deletes: list[LiveFile] = []
-    places: dict[str, int] = {}
-    everything = True
-    for place, row in enumerate(manifests.records):
-        if live_count(row) == 0:
-            continue
-        spec = int(row["partition_spec_id"])
-        if content_of(row) == DELETES:
-            for live in live_files(files, row, format_version):
-                deletes.append(live)
-                places[live_delete(live).deletion.name] = place
-        elif spec in wanted and may_hold(row, specs[spec], wanted[spec]):
-            data |= {live.path: (place, live) for live in live_files(files, row, format_version)}
-        else:
-            everything = False
-    # Not every partition that was seen: another manifest, left unread, may have older files of one that no group is in.
-    known = frozenset(key_of(group.spec, group.partition) for group in commit.groups)
-    return Head(manifests, data, DeleteIndex.of(deletes, specs), places, known, everything)
+    inputs = [one for group in commit.groups for one in group.order.inputs]
+    numbered = int(version.document["format-version"]) > 1
+    wanted = Wanted(
+        frozenset(one.path for one in inputs),
+        frozenset(key_of(group.spec, group.partition) for group in commit.groups),
+        frozenset(one.sequence for one in inputs) if numbered else None,
+    )
+    return read_head(files, version.document, snapshot, wanted)
 
 
 def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
     """Why a group cannot land on this head; None if it can."""
-    base = current_snapshot(commit.seen.document)
-    assert base is not None
-    read_at = int(base.get("sequence-number") or 0)
     for one in group.order.inputs:
         found = head.data.get(one.path)
         if found is None:
@@ -259,7 +207,7 @@ def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
             live.deletion.name
             for live in head.deletes.on(found[1])
             # An equality delete that came since applies to the new file too.
-            if not (live.deletion.kind == EQUALITY and live.live.sequence > read_at)
+            if not (live.deletion.kind == EQUALITY and live.live.sequence > commit.read_at)
         }
         if now != applied:
             return f"rows of {one.path} were deleted, or brought back, while it was rewritten"
@@ -270,17 +218,15 @@ def _snapshot(
     version: Version, files: Files, commit: Commit, head: Head, landing: Sequence[Replacement], unique: uuid.UUID
 ) -> dict[str, Any]:
     """The snapshot with the new files in the place of the old ones; everything that it names is written."""
-    base = current_snapshot(commit.seen.document)
-    assert base is not None
-    read_at = int(base.get("sequence-number") or 0)
-    removal = replace(
-        start_removal(version.document, version.location, unique.int >> 65, str(unique)), operation="replace"
-    )
+    started = start_removal(version.document, version.location, unique.int >> 65, str(unique))
+    removal = replace(started, operation="replace", branch=commit.branch)
+    read_at = commit.read_at
     gone = {one.path for group in landing for one in group.order.inputs}
-    left = [live for path, (_, live) in head.data.items() if path not in gone]
-    written = [_new_entries(group, head, removal, read_at) for group in landing]
-    staying = [*left, *(LiveFile(group.spec, read_at, e) for group, some in zip(landing, written, strict=True) for e in some)]  # fmt: skip
-    idle = idle_deletes(head.deletes, gone, staying, head.known, head.everything)
+    written = [new_entries(group, head, removal, read_at) for group in landing]
+    new = [LiveFile(group.spec, read_at, e) for group, some in zip(landing, written, strict=True) for e in some]
+    # Not every partition that was seen: another manifest, left unread, may have older files of one that no group is in.
+    known = frozenset(key_of(group.spec, group.partition) for group in commit.groups)
+    idle = idle_deletes(head.deletes, gone, head.ages(gone, new, known))
     affected = {head.data[path][0] for path in gone} | {head.places[name] for name in idle}
 
     def goes(spec: int, entry: Record) -> bool:
@@ -293,127 +239,29 @@ def _snapshot(
         for place, row in enumerate(head.manifests.records)
     ]
     first = len(head.manifests.records)
-    added = list(_new_manifests(files, removal, head, landing, written, read_at, first))
+    added = list(new_manifests(files, removal, head, landing, written, read_at, first))
     removal.summary["changed-partition-count"] = len({key_of(group.spec, group.partition) for group in landing})
-    names = [group.order.group for group in landing]
-    leased = [group for group in landing if group.lease_key]
-    properties = {
-        **commit.properties,
-        COMMIT: commit.name,
-        "lakewarden.groups": ",".join(names),
-        **(
-            {
-                LEASE_KEY: ",".join(group.lease_key for group in leased),
-                LEASE_EPOCH: ",".join(str(group.epoch) for group in leased),
-            }
-            if leased
-            else {}
-        ),
-    }
+    properties = {**commit.properties, COMMIT: commit.name, **_lineage(commit, head, landing)}
     return removal.snapshot(files, version.document, head.manifests, [*added, *rows], commit.now_ms, properties)
 
 
-def _new_entries(group: Replacement, head: Head, removal: Removal, read_at: int) -> list[Record]:
-    """The manifest entries of a group's new files, in the form of the manifest that its first input is in."""
-    model = head.data[group.order.inputs[0].path][1].entry
-    return [_new_entry(file, model, removal, read_at) for file in group.result.files]
+def _lineage(commit: Commit, head: Head, landing: Sequence[Replacement]) -> dict[str, str]:
+    """Which groups these are, what they were made of, and under which leases.
 
-
-def _new_entry(file: NewFile, model: Mapping[str, Any], removal: Removal, read_at: int) -> Record:
-    described: dict[str, Any] = {
-        "file_path": file.path,
-        "file_format": "PARQUET",
-        "partition": model["data_file"]["partition"],
-        "record_count": file.rows,
-        "file_size_in_bytes": file.size,
-        "block_size_in_bytes": 64 << 20,
-        "content": DATA,
-        "column_sizes": _pairs(file.column_sizes),
-        "value_counts": _pairs(file.value_counts),
-        "null_value_counts": _pairs(file.null_counts),
-        "nan_value_counts": _pairs(file.nan_counts),
-        "lower_bounds": _pairs({number: bytes.fromhex(text) for number, text in file.lower.items()}),
-        "upper_bounds": _pairs({number: bytes.fromhex(text) for number, text in file.upper.items()}),
-        "split_offsets": list(file.split_offsets),
-        "sort_order_id": file.sort_order_id,
-    }
-    removal.summary.update({"added-data-files": 1, "added-records": file.rows, "added-files-size": file.size})
-    entry: Record = {
-        "status": ADDED,
-        "snapshot_id": removal.snapshot_id,
-        "data_file": {name: described.get(name) for name in model["data_file"]},
-    }
-    if removal.version > 1:
-        entry |= {"sequence_number": read_at, "file_sequence_number": None}
-    return {name: entry.get(name) for name in model}
-
-
-def _pairs(values: Mapping[int, Any]) -> list[Record]:
-    return [{"key": number, "value": value} for number, value in sorted(values.items())]
-
-
-def _new_manifests(
-    files: Files,
-    removal: Removal,
-    head: Head,
-    landing: Sequence[Replacement],
-    written: Sequence[Sequence[Record]],
-    read_at: int,
-    first: int,
-) -> Iterator[Record]:
-    """Manifests of the new files, one for each spec, written in the form of one that held their inputs.
-
-    More than one where a partition's values were widened with their column: a manifest from before has no room for them.
+    The inputs' snapshots are those that wrote them, so that whatever is found to be wrong with one of these leads to this
+    commit; where they are too many, the snapshot that was read stands for them.
     """
-    models: dict[int, AvroFile] = {}
-    by_form: dict[tuple[int, str], list[tuple[Replacement, Sequence[Record]]]] = {}
-    for group, entries in zip(landing, written, strict=True):
-        if entries:
-            place = head.data[group.order.inputs[0].path][0]
-            if place not in models:
-                found = read_manifest(files, head.manifests.records[place])
-                models[place] = manifest_of_version(replace(found, records=()), removal.version)
-            by_form.setdefault((group.spec, _partition_form(models[place])), []).append((group, entries))
-    for number, ((spec, _), some) in enumerate(sorted(by_form.items(), key=lambda item: item[0]), start=first):
-        place = head.data[some[0][0].order.inputs[0].path][0]
-        row, model = head.manifests.records[place], models[place]
-        entries = [_fitted(entry, model) for _, found in some for entry in found]
-        data = write_avro(replace(model, records=tuple(entries)))
-        uri = f"{removal.directory}/{removal.unique}-m{number}.avro"
-        create_new(files, uri, data)
-        new: Record = {
-            **row,
-            "manifest_path": uri,
-            "manifest_length": len(data),
-            "partition_spec_id": spec,
-            "added_snapshot_id": removal.snapshot_id,
-            "partitions": _summaries(row, some, head),
-        }
-        counts = {"added_files_count": len(entries), "existing_files_count": 0, "deleted_files_count": 0}
-        rows = sum(int(entry["data_file"]["record_count"]) for entry in entries)
-        set_counts(new, counts | {"added_rows_count": rows, "existing_rows_count": 0, "deleted_rows_count": 0})
-        if removal.version > 1:
-            new |= {"content": DATA, "sequence_number": removal.sequence, "min_sequence_number": read_at}
-        if "first_row_id" in new:
-            new["first_row_id"] = None
-        yield new
-
-
-def _partition_form(model: AvroFile) -> str:
-    """The types of a partition's values, as text."""
-    file = next(field for field in model.schema["fields"] if field["name"] == "data_file")
-    found = next(field for field in file["type"]["fields"] if field["name"] == "partition")
-    return json.dumps([[field["name"], field["type"]] for field in found["type"]["fields"]], sort_keys=True)
-
-
-def _fitted(entry: Record, model: AvroFile) -> Record:
-    """The entry with the fields that this manifest has: groups may have been modelled on other writers' manifests."""
-    fields = {field["name"]: field for field in model.schema["fields"]}
-    inner = {field["name"] for field in fields["data_file"]["type"]["fields"]}
-    return {**{name: entry.get(name) for name in fields}, "data_file": {n: entry["data_file"].get(n) for n in inner}}
-
-
-def _summaries(row: Record, some: Collection[tuple[Replacement, Any]], head: Head) -> Any:
-    """What the manifests of all inputs say of their partitions where that is one manifest; else nothing, which is true."""
-    places = {head.data[one.path][0] for group, _ in some for one in group.order.inputs}
-    return row.get("partitions") if len(places) == 1 else None
+    inputs = [one for group in landing for one in group.order.inputs]
+    writers = sorted({int(head.data[one.path][1].entry["snapshot_id"]) for one in inputs})
+    leased = [group for group in landing if group.lease_key]
+    base = int(commit.base["snapshot-id"])
+    found = {
+        GROUPS: ",".join(group.name for group in landing),
+        READ_FROM: str(base),
+        "input.snapshot_ids": ",".join(map(str, writers if len(writers) <= MOST_INPUT_SNAPSHOTS else [base])),
+        "input.row_count": str(sum(one.rows for one in inputs)),
+        "input.bytes_compressed": str(sum(one.size for one in inputs)),
+        LEASE_KEY: ",".join(group.lease_key for group in leased),
+        LEASE_EPOCH: ",".join(str(group.epoch) for group in leased),
+    }
+    return {name: value for name, value in found.items() if value}

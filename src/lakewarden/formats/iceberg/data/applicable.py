@@ -126,27 +126,31 @@ def _bound(bounds: Any, number: int) -> bytes | None:
     return next((bytes(item["value"]) for item in bounds or () if item["key"] == number), None)
 
 
-def idle_deletes(
-    index: DeleteIndex, gone: Collection[str], left: Iterable[LiveFile], known: Collection[bytes], everything: bool
-) -> set[str]:
-    """The names of deletes that apply to nothing once the data files in `gone` are gone.
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How old the data is that a snapshot holds: the lowest sequence number in each partition, and of all. Lower than
+    the truth may be said, never higher. Nothing is said of a partition that is not in `known`.
+    """
 
-    `left` are the data files that stay or are new: all of them in the partitions that are `known`, and all of the table if
-    they are `everything`. What is not known stays. So do position deletes that may be about several files: only their
-    rows could tell. An equality delete goes when nothing that it reaches is older than it.
+    known: Collection[bytes]
+    oldest: Mapping[bytes, int]
+    of_all: int | None
+
+
+def idle_deletes(index: DeleteIndex, gone: Collection[str], ages: Ages) -> set[str]:
+    """The names of deletes that apply to nothing once the data files in `gone` are gone, and those of `ages` are left.
+
+    What is not known stays. So do position deletes that may be about several files: only their rows could tell. An
+    equality delete goes when nothing that it reaches is older than it.
     """
     idle = {one.deletion.name for one in index.all() if one.about is not None and one.about in gone}
-    oldest: dict[bytes, int] = {}
-    for data in left:
-        oldest[data.partition] = min(oldest.get(data.partition, data.sequence), data.sequence)
-    oldest_of_all = min(oldest.values(), default=None)
     for one in index.all():
         if one.deletion.kind != EQUALITY:
             continue
         everywhere = index.specs[one.live.spec].unpartitioned
-        if not (everything if everywhere else one.live.partition in known):
+        if not everywhere and one.live.partition not in ages.known:
             continue
-        reached = oldest_of_all if everywhere else oldest.get(one.live.partition)
+        reached = ages.of_all if everywhere else ages.oldest.get(one.live.partition)
         if reached is None or one.live.sequence <= reached:
             idle.add(one.deletion.name)
     return idle

@@ -21,6 +21,7 @@ from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot, sta
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
 from lakewarden.formats.iceberg.manifests.files import DATA, DELETED, read_list, read_manifest
 from lakewarden.formats.iceberg.metadata.known import Version
+from lakewarden.formats.iceberg.metadata.refs import MAIN, ancestors
 from lakewarden.formats.iceberg.partitions.bounds import may_hold
 from lakewarden.formats.iceberg.partitions.rest import leaves_rows, rows_of
 from lakewarden.formats.iceberg.partitions.specs import key_of, specs_of
@@ -153,20 +154,16 @@ def find_files(document: Mapping[str, Any], files: Files, partitions: Iterable[b
     return Found(manifests, touched, held, rows, frozenset(data_files)) if held else None
 
 
-def commits_in_main(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Snapshots of ours from main's head down, by the id that each was made under.
+def commits_in(document: Mapping[str, Any], branch: str = MAIN) -> dict[str, Mapping[str, Any]]:
+    """Snapshots of ours from a branch's head down, by the id that each was made under.
 
-    One that a rollback took out of main stays in the table's list, but what it did is undone. Nor is one found below a
-    snapshot that has expired: it is judged anew, and then finds nothing left to do.
+    One that a rollback took out of the branch stays in the table's list, but what it did is undone. Nor is one found below
+    a snapshot that has expired: it is judged anew, and then finds nothing left to do.
     """
-    snapshots = {int(s["snapshot-id"]): s for s in document.get("snapshots") or []}
     found: dict[str, Mapping[str, Any]] = {}
-    number = document.get("current-snapshot-id")
-    # Taken out of the dictionary, so that a circle of parents ends.
-    while number is not None and (snapshot := snapshots.pop(int(number), None)) is not None:
+    for snapshot in ancestors(document, branch):
         if made := (snapshot.get("summary") or {}).get(COMMIT):
             found.setdefault(str(made), snapshot)
-        number = snapshot.get("parent-snapshot-id")
     return found
 
 
@@ -176,7 +173,7 @@ def _commit(drop: Drop) -> str:
 
 def _made(version: Version, drop: Drop) -> Mapping[str, Any] | None:
     """What our own commit did, if the main branch has it already."""
-    made = commits_in_main(version.document).get(_commit(drop))
+    made = commits_in(version.document).get(_commit(drop))
     return None if made is None else _result(made)
 
 

@@ -13,7 +13,7 @@ from lakewarden.formats.iceberg.manifests.files import DATA, live_count, read_li
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.partitions.bounds import bound
-from lakewarden.formats.iceberg.partitions.drop import commits_in_main
+from lakewarden.formats.iceberg.partitions.drop import commits_in
 from lakewarden.formats.iceberg.partitions.specs import Spec, specs_of
 from lakewarden.model.errors import (
     CatalogUnavailableError,
@@ -61,7 +61,7 @@ class IcebergManifestRewriter:
         version = self._versions().current(table)
         if version.document.get("table-uuid") != uuid:
             raise PlanOutdatedError(f"{pointer.identifier} was dropped and made again; nothing of it was changed")
-        commits = {made: _recorded(snapshot) for made, snapshot in commits_in_main(version.document).items()}
+        commits = {made: _recorded(snapshot) for made, snapshot in commits_in(version.document).items()}
         return JavaTable(table, version.location, java_properties(self._versions().store_properties(table)), commits)
 
     def commit(self, opened: JavaTable, snapshot: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,142 @@
+"""The manifests of files that a commit of ours adds, in the form that the manifests of their inputs have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakewarden.formats.avro import AvroFile, Record, write_avro
+from lakewarden.formats.iceberg.commit.new_snapshot import Removal, create_new
+from lakewarden.formats.iceberg.compaction.head import Head
+from lakewarden.formats.iceberg.data.order import NewFile, Order, Rewritten
+from lakewarden.formats.iceberg.manifests.files import ADDED, DATA, manifest_of_version, read_manifest, set_counts
+from lakewarden.model.ports import Files
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A group that was rewritten: its partition, what it was made of, what it became, and under which lease."""
+
+    spec: int
+    partition: Record
+    order: Order
+    result: Rewritten
+    lease_key: str = ""
+    epoch: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.order.group
+
+    @property
+    def first(self) -> str:
+        """The input whose manifest is the model for the group's new files."""
+        return self.order.inputs[0].path
+
+
+def new_entries(group: Replacement, head: Head, removal: Removal, read_at: int) -> list[Record]:
+    """The manifest entries of a group's new files, in the form of the manifest that its first input is in."""
+    model = head.data[group.first][1].entry
+    return [_new_entry(file, model, removal, read_at) for file in group.result.files]
+
+
+def _new_entry(file: NewFile, model: Mapping[str, Any], removal: Removal, read_at: int) -> Record:
+    described: dict[str, Any] = {
+        "file_path": file.path,
+        "file_format": "PARQUET",
+        "partition": model["data_file"]["partition"],
+        "record_count": file.rows,
+        "file_size_in_bytes": file.size,
+        "block_size_in_bytes": 64 << 20,
+        "content": DATA,
+        "column_sizes": _pairs(file.column_sizes),
+        "value_counts": _pairs(file.value_counts),
+        "null_value_counts": _pairs(file.null_counts),
+        "nan_value_counts": _pairs(file.nan_counts),
+        "lower_bounds": _pairs({number: bytes.fromhex(text) for number, text in file.lower.items()}),
+        "upper_bounds": _pairs({number: bytes.fromhex(text) for number, text in file.upper.items()}),
+        "split_offsets": list(file.split_offsets),
+        "sort_order_id": file.sort_order_id,
+    }
+    removal.summary.update({"added-data-files": 1, "added-records": file.rows, "added-files-size": file.size})
+    entry: Record = {
+        "status": ADDED,
+        "snapshot_id": removal.snapshot_id,
+        "data_file": {name: described.get(name) for name in model["data_file"]},
+    }
+    if removal.version > 1:
+        entry |= {"sequence_number": read_at, "file_sequence_number": None}
+    return {name: entry.get(name) for name in model}
+
+
+def _pairs(values: Mapping[int, Any]) -> list[Record]:
+    return [{"key": number, "value": value} for number, value in sorted(values.items())]
+
+
+def new_manifests(
+    files: Files,
+    removal: Removal,
+    head: Head,
+    landing: Sequence[Replacement],
+    written: Sequence[Sequence[Record]],
+    read_at: int,
+    first: int,
+) -> Iterator[Record]:
+    """Manifests of the new files, one for each spec, written in the form of one that held their inputs.
+
+    More than one where a partition's values were widened with their column: a manifest from before has no room for them.
+    """
+    models: dict[int, AvroFile] = {}
+    by_form: dict[tuple[int, str], list[tuple[Replacement, Sequence[Record]]]] = {}
+    for group, entries in zip(landing, written, strict=True):
+        if entries:
+            place = head.data[group.first][0]
+            if place not in models:
+                found = read_manifest(files, head.manifests.records[place])
+                models[place] = manifest_of_version(replace(found, records=()), removal.version)
+            by_form.setdefault((group.spec, _partition_form(models[place])), []).append((group, entries))
+    for number, ((spec, _), some) in enumerate(sorted(by_form.items(), key=lambda item: item[0]), start=first):
+        place = head.data[some[0][0].first][0]
+        row, model = head.manifests.records[place], models[place]
+        entries = [_fitted(entry, model) for _, found in some for entry in found]
+        data = write_avro(replace(model, records=tuple(entries)))
+        uri = f"{removal.directory}/{removal.unique}-m{number}.avro"
+        create_new(files, uri, data)
+        new: Record = {
+            **row,
+            "manifest_path": uri,
+            "manifest_length": len(data),
+            "partition_spec_id": spec,
+            "added_snapshot_id": removal.snapshot_id,
+            "partitions": _summaries(row, some, head),
+        }
+        counts = {"added_files_count": len(entries), "existing_files_count": 0, "deleted_files_count": 0}
+        rows = sum(int(entry["data_file"]["record_count"]) for entry in entries)
+        set_counts(new, counts | {"added_rows_count": rows, "existing_rows_count": 0, "deleted_rows_count": 0})
+        if removal.version > 1:
+            new |= {"content": DATA, "sequence_number": removal.sequence, "min_sequence_number": read_at}
+        if "first_row_id" in new:
+            new["first_row_id"] = None
+        yield new
+
+
+def _partition_form(model: AvroFile) -> str:
+    """The types of a partition's values, as text."""
+    file = next(field for field in model.schema["fields"] if field["name"] == "data_file")
+    found = next(field for field in file["type"]["fields"] if field["name"] == "partition")
+    return json.dumps([[field["name"], field["type"]] for field in found["type"]["fields"]], sort_keys=True)
+
+
+def _fitted(entry: Record, model: AvroFile) -> Record:
+    """The entry with the fields that this manifest has: groups may have been modelled on other writers' manifests."""
+    fields = {field["name"]: field for field in model.schema["fields"]}
+    inner = {field["name"] for field in fields["data_file"]["type"]["fields"]}
+    return {**{name: entry.get(name) for name in fields}, "data_file": {n: entry["data_file"].get(n) for n in inner}}
+
+
+def _summaries(row: Record, some: Collection[tuple[Replacement, Any]], head: Head) -> Any:
+    """What the manifests of all inputs say of their partitions where that is one manifest; else nothing, which is true."""
+    places = {head.data[one.path][0] for group, _ in some for one in group.order.inputs}
+    return row.get("partitions") if len(places) == 1 else None
