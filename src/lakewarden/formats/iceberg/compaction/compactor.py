@@ -21,6 +21,7 @@ from lakewarden.formats.iceberg.data.columns import (
     arrow_schema,
     column_by_id,
     current_schema,
+    current_sort_order,
     fields_within,
     lineage_columns,
 )
@@ -28,6 +29,7 @@ from lakewarden.formats.iceberg.data.form import Form, check_columns
 from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.places import check_places, directory_of, spread_of
 from lakewarden.formats.iceberg.data.rewrite import rewrite
+from lakewarden.formats.iceberg.data.sort import check_sortable
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.manifests.reader import data_files
 from lakewarden.formats.iceberg.metadata.document import GARBLED
@@ -211,6 +213,7 @@ class IcebergCompactor:
             partitioned=_identity_columns(document, spec),
             properties={k: str(v) for k, v in properties.items() if k.startswith(_PASSED_ON)},
             spread=spread_of(document),
+            sort=current_sort_order(document),
         )
         return _Kept(spec, partition, order)
 
@@ -244,13 +247,16 @@ def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> No
         raise UnsupportedTableError(
             f"its files are {properties[FORMAT]}, not Parquet; nothing was touched", hint=by_java
         )
-    if policy.strategy != "binpack":
-        raise UnsupportedTableError(
-            f"the strategy {policy.strategy} is not there yet; nothing was touched", hint=by_java
-        )
-    if int(document.get("default-sort-order-id") or 0) != 0:
-        raise UnsupportedTableError("it has a sort order, which this version would not keep", hint=by_java)
+    if policy.strategy == "zorder":
+        raise UnsupportedTableError("the strategy zorder is not there yet; nothing was touched", hint=by_java)
     columns = arrow_schema(current_schema(document))
+    if (order := current_sort_order(document)) is not None:
+        check_sortable(order, columns)
+    elif policy.strategy == "sort":
+        raise UnsupportedTableError(
+            "the strategy is sort, and it has no sort order; nothing was touched",
+            hint='Give the table one (ALTER TABLE … WRITE ORDERED BY …), or set strategy = "binpack" for it.',
+        )
     if int(document["format-version"]) >= ROW_IDS and (
         taken := {f.name for f in lineage_columns()} & set(columns.names)
     ):

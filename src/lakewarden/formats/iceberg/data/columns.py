@@ -51,6 +51,13 @@ def current_schema(document: Json) -> Json:
     return next(schema for schema in schemas if schema.get("schema-id") == number)
 
 
+def current_sort_order(document: Json) -> Json | None:
+    """The order in which the table wants the rows of a file; None if it wants none."""
+    number = int(document.get("default-sort-order-id") or 0)
+    orders: list[Json] = document.get("sort-orders") or []
+    return next((order for order in orders if int(order["order-id"]) == number), None) if number else None
+
+
 def arrow_schema(schema: Json) -> pa.Schema:
     """The columns of a schema, each with its id. Raises UnsupportedTableError for a type that is not written exactly."""
     return pa.schema([_field(field) for field in schema["fields"]])

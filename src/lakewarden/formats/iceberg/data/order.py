@@ -48,7 +48,8 @@ class Order:
 
     `columns` is the table's schema, `dropped` has columns that it no longer has and equality deletes still go by, both as
     metadata spells them. `partitioned` are the ids of columns whose values may be told by the partition alone. `prefix`
-    begins the names of the new files, which `spread` spreads over a bucket.
+    begins the names of the new files, which `spread` spreads over a bucket. `sort` is the order that rows are
+    brought into, as metadata spells it.
     """
 
     group: str
@@ -61,6 +62,7 @@ class Order:
     partitioned: tuple[int, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     spread: Spread | None = None
+    sort: Mapping[str, Any] | None = None
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))

@@ -26,6 +26,7 @@ from lakewarden.formats.iceberg.data.columns import (
 from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
+from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
 from lakewarden.formats.iceberg.data.write import Sink, Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
@@ -70,7 +71,9 @@ class _Group:
         # By place: a column that was dropped may have the name of one that came later.
         own, keyed = len(self._own), len(self._keyed)
         self._written = [*range(own), *range(own + keyed, own + keyed + len(self._lineage))]
-        style = Style(order.properties, annotated(order.columns))
+        self._sorter = Sorter(order.sort, self._schema, scratch) if order.sort is not None else None
+        sorted_as = (int(order.sort["order-id"]), sorted_columns(order.sort, self._schema)) if order.sort else (0, ())
+        style = Style(order.properties, annotated(order.columns), *sorted_as)
         self._writer = Writer(files, order.prefix, self._schema, style, order.target, scratch, order.spread)
         defaults = initial_defaults(order.columns) | initial_defaults({"fields": order.dropped})
         self._absent = Absent(defaults, frozenset(order.partitioned))
@@ -80,7 +83,9 @@ class _Group:
     def rewrite(self) -> Rewritten:
         for one in self._order.inputs:
             for batch in self._rows(one):
-                self._writer.add(batch)
+                (self._sorter or self._writer).add(batch)
+        for batch in self._sorter.rows() if self._sorter is not None else ():
+            self._writer.add(batch)
         self._writer.close()
         rows = sum(one.rows for one in self._order.inputs)
         written = sum(file.rows for file in self._writer.files)
