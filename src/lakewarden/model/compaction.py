@@ -89,6 +89,11 @@ def roll_size(size: int, target: int) -> int:
     return ceil(size / count) if count > 1 else ceil(LARGE * target)
 
 
+def right_sizes(target: int) -> tuple[int, int]:
+    """The least and the greatest size of a file that is neither small nor too large."""
+    return ceil(SMALL * target), int(LARGE * target)
+
+
 @dataclass(frozen=True, slots=True)
 class _Unit:
     """A file, or files that become one file of this size."""
@@ -201,7 +206,7 @@ class Unused:
 @dataclass(frozen=True, slots=True)
 class Landed:
     """What one commit did. `failed` is what kept every group from landing; files of a commit that may have been made are
-    never `unused`.
+    never `unused`. `ways` tells of each group how it was rewritten, and why not by a cheaper way.
     """
 
     snapshot: int | None
@@ -213,6 +218,7 @@ class Landed:
     bytes_removed: int = 0
     unused: Unused = field(default_factory=Unused)
     failed: LakewardenError | None = None
+    ways: Mapping[str, str] = field(default_factory=dict)
 
 
 class RewriteWorker(Protocol):

@@ -220,6 +220,7 @@ class Run(TableRun):
                 "files_added": landed.files_added,
                 "bytes_removed": landed.bytes_removed,
                 "bytes_added": landed.bytes_added,
+                "ways": dict(landed.ways),
             }
             self.deployment.ledger.runs.step(self.run_id, COMPACTED, step)
             self._commits.append(step)

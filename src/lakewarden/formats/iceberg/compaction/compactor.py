@@ -44,6 +44,7 @@ from lakewarden.model.compaction import (
     Landed,
     Prepared,
     Unused,
+    right_sizes,
     roll_size,
 )
 from lakewarden.model.errors import (
@@ -173,6 +174,7 @@ class IcebergCompactor:
             int(counted("removed-files-size", 0)),
             unused=Unused(written, lambda: named_since(self._files, versions.current(table), prepared.seen, written)),
             failed=outcome.failed,
+            ways={name: _way(results[name]) for name in outcome.landed},
         )
 
     def _order(
@@ -214,6 +216,7 @@ class IcebergCompactor:
             properties={k: str(v) for k, v in properties.items() if k.startswith(_PASSED_ON)},
             spread=spread_of(document),
             sort=current_sort_order(document),
+            sizes=right_sizes(target),
         )
         return _Kept(spec, partition, order)
 
@@ -277,6 +280,10 @@ def _not_ours_to_read(files: Iterable[LiveFile]) -> str | None:
         if kind not in ("PARQUET", "PUFFIN"):
             return f"{live.path} is of the format {kind}, not Parquet; Iceberg's own rewrite_data_files can read it"
     return None
+
+
+def _way(found: Rewritten) -> str:
+    return f"{found.way}: {found.why}" if found.why else found.way
 
 
 def _name_of(groups: Sequence[Replacement]) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.formats.iceberg.data.thrift import I32, STRUCT, Struct, dumps
+from lakewarden.formats.iceberg.data.thrift import I32, STRUCT, Field, Struct, dumps
 
 BLOCK = 32  # bytes
 LARGEST = 128 << 20
@@ -44,8 +44,8 @@ def bloom_filter(column: pa.ChunkedArray, false_positives: float, most_bytes: in
     words = np.zeros(size // 4, np.uint32)
     for hashes in _hashes(values):
         _enter(words, hashes)
-    unions: Struct = {number: (STRUCT, {1: (STRUCT, {})}) for number in (2, 3, 4)}
-    return dumps({1: (I32, size), **unions}) + words.astype("<u4").tobytes()
+    unions: Struct = {number: Field(STRUCT, {1: Field(STRUCT, {})}) for number in (2, 3, 4)}
+    return dumps({1: Field(I32, size), **unions}) + words.astype("<u4").tobytes()
 
 
 def _size(distinct: int, false_positives: float, most_bytes: int) -> int:

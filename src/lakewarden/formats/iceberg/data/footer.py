@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lakewarden.formats.iceberg.data.thrift import FALSE, LIST, STRUCT, Struct, dumps, loads
+from lakewarden.formats.iceberg.data.thrift import FALSE, LIST, STRUCT, Field, Struct, dumps, loads
 
 MAGIC = b"PAR1"
 _TAIL = 8  # the footer's length and the magic word
@@ -51,9 +51,9 @@ def annotate(footer: Struct, kinds: Mapping[int, str]) -> None:
         number = element.get(FIELD_ID, (0, None))[1]
         kind = left.pop(number, None)
         if kind == "uuid":
-            element[LOGICAL] = STRUCT, {_UUID: (STRUCT, {})}
+            element[LOGICAL] = Field(STRUCT, {_UUID: Field(STRUCT, {})})
         elif kind == "time":
-            element[LOGICAL][1][_TIME][1][_ADJUSTED] = FALSE, False
+            element[LOGICAL][1][_TIME][1][_ADJUSTED] = Field(FALSE, False)
     if left:
         raise ValueError(f"the columns {sorted(left)} are not in the file")
 

@@ -135,31 +135,41 @@ class Metrics:
         self._leaves = {number: _Leaf() for number in self._fields}
         self._signed: dict[int, _Leaf] = {}
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take these rows in."""
+    def add(self, batch: pa.RecordBatch, only: Collection[int] | None = None) -> None:
+        """Take these rows in; of these columns alone, if any are named."""
         for column, found in zip(batch.columns, batch.schema, strict=True):
-            self._take(column, found)
+            self._take(column, found, only)
 
-    def _take(self, array: pa.Array, found: pa.Field) -> None:
+    def _take(self, array: pa.Array, found: pa.Field, only: Collection[int] | None) -> None:
         if pa.types.is_struct(found.type):
             # Flattened, so that a member of a missing struct is missing too.
             for child, member in zip(array.flatten(), found.type, strict=True):
-                self._take(child, member)
+                self._take(child, member, only)
             return
-        if pa.types.is_nested(found.type):
+        if pa.types.is_nested(found.type) or (only is not None and _id(found) not in only):
             return
+        self.count(_id(found), len(array), array.null_count)
         leaf = self._leaves[_id(found)]
-        leaf.values += len(array)
-        leaf.nulls += array.null_count
         if pa.types.is_floating(found.type):
             nan = pc.is_nan(array)
             leaf.nans += pc.sum(nan).as_py() or 0
             array = array.filter(pc.invert(nan))
-        if not self._mode(_id(found)).bounds or array.null_count == len(array):
+        self.widen(_id(found), array)
+
+    def count(self, number: int, values: int, nulls: int) -> None:
+        """So many more values of a column, of which so many are null."""
+        leaf = self._leaves[number]
+        leaf.values += values
+        leaf.nulls += nulls
+
+    def widen(self, number: int, array: pa.Array) -> None:
+        """Take these values into the bounds of a column."""
+        leaf = self._leaves[number]
+        if not self._mode(number).bounds or array.null_count == len(array):
             return
         leaf.widen(_as_stored(array))
-        if _id(found) in self.uuids:
-            self._signed.setdefault(_id(found), _Leaf()).widen(_by_sign(array))
+        if number in self.uuids:
+            self._signed.setdefault(number, _Leaf()).widen(_by_sign(array))
 
     def _mode(self, number: int) -> Mode:
         return Mode(True, True) if number in (ROW_ID, LAST_UPDATED) else self._modes.of(self._fields[number][0])

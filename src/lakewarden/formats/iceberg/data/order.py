@@ -10,6 +10,8 @@ from typing import Any, Self
 from lakewarden.formats.iceberg.data.places import Spread
 
 POSITION, EQUALITY, VECTOR = "position", "equality", "vector"
+# How a group was rewritten: its row groups as they were, or its rows read and encoded anew.
+COPIED, ENCODED = "copied", "encoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Order:
     `columns` is the table's schema, `dropped` has columns that it no longer has and equality deletes still go by, both as
     metadata spells them. `partitioned` are the ids of columns whose values may be told by the partition alone. `prefix`
     begins the names of the new files, which `spread` spreads over a bucket. `sort` is the order that rows are
-    brought into, as metadata spells it.
+    brought into, as metadata spells it. A file is ended at the size of `target`; `sizes` are the least and the greatest
+    that the next plan leaves alone.
     """
 
     group: str
@@ -63,6 +66,7 @@ class Order:
     properties: Mapping[str, str] = field(default_factory=dict)
     spread: Spread | None = None
     sort: Mapping[str, Any] | None = None
+    sizes: tuple[int, int] = (0, 0)
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -81,7 +85,7 @@ class Order:
             )
             for one in found["inputs"]
         )
-        tuples = {name: tuple(found[name]) for name in ("dropped", "partitioned")}
+        tuples = {name: tuple(found[name]) for name in ("dropped", "partitioned", "sizes")}
         spread = Spread(**found["spread"]) if found["spread"] is not None else None
         return cls(**{**found, **tuples, "inputs": inputs, "spread": spread})
 
@@ -105,7 +109,10 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What became of a group: rows read, rows that deletes took, the new files; or why it was left alone."""
+    """What became of a group: rows read, rows that deletes took, the new files; or why it was left alone.
+
+    `way` is how it was rewritten, and `why` what kept its row groups from being copied.
+    """
 
     group: str
     rows_in: int = 0
@@ -114,6 +121,8 @@ class Rewritten:
     code: str | None = None
     message: str | None = None
     hint: str | None = None
+    way: str = ENCODED
+    why: str = ""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from io import RawIOBase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,33 +23,27 @@ from lakewarden.formats.iceberg.data.columns import (
     initial_defaults,
     lineage_columns,
 )
+from lakewarden.formats.iceberg.data.copy import copied
 from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
+from lakewarden.formats.iceberg.data.foreign_footer import NotCopiedError
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
-from lakewarden.formats.iceberg.data.write import Sink, Style, Writer
+from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source
+from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
 from lakewarden.model.uri import canonical
 
-BATCH_ROWS = 65_536
-# A file up to this size is fetched whole: a request for each of its columns would cost more than its bytes.
-WHOLE = 64 << 20
-
-
-class DataFiles(Sink, Protocol):
-    """What rewriting asks of the stores."""
-
-    def get(self, uri: str) -> bytes: ...
-
-    def get_range(self, uri: str, start: int, length: int) -> bytes: ...
-
 
 def rewrite(order: Order, files: DataFiles, scratch: Path) -> Rewritten:
     """The group in new files. What keeps it from being rewritten exactly is in the answer; its inputs stay as they are."""
     try:
-        return _Group(order, files, scratch).rewrite()
+        try:
+            return copied(order, files)
+        except NotCopiedError as uncopied:
+            return replace(_Group(order, files, scratch).rewrite(), why=str(uncopied))
     except LakewardenError as error:
         return Rewritten(order.group, code=error.code, message=error.message, hint=error.hint)
     except (pa.ArrowException, OSError, *GARBLED) as error:
@@ -124,10 +118,7 @@ class _Group:
         return None if kept.all() else pa.array(kept)
 
     def _batches(self, one: Input) -> Iterator[pa.RecordBatch]:
-        source: Any = (
-            pa.BufferReader(self._files.get(canonical(one.path))) if one.size <= WHOLE else _Ranges(self._files, one)
-        )
-        file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+        file = Source.of(self._files, one).opened()
         wanted = {id_of(field) for field in [*self._own, *self._keyed, *self._lineage]}
         schema = file.schema_arrow
         if any(id_of(field) is None for field in schema):
@@ -204,32 +195,6 @@ class _Group:
                 )
             rows += [projected(batch, fields, Absent()) for batch in table.to_batches()]
         return EqualityKeys.of(fields, pa.Table.from_batches(rows, schema=pa.schema(fields)))
-
-
-class _Ranges(RawIOBase):
-    """A large object read piece by piece."""
-
-    def __init__(self, files: DataFiles, one: Input) -> None:
-        self._files, self._uri, self._size, self._at = files, canonical(one.path), one.size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        length = self._size - self._at if size < 0 else min(size, self._size - self._at)
-        found = self._files.get_range(self._uri, self._at, length) if length > 0 else b""
-        self._at += len(found)
-        return found
 
 
 def _leaves(file: pq.ParquetFile) -> Iterator[Any]:

@@ -25,7 +25,7 @@ from lakewarden.formats.iceberg.data.form import Form, check_columns, leaves
 from lakewarden.formats.iceberg.data.metrics import Metrics
 from lakewarden.formats.iceberg.data.order import NewFile
 from lakewarden.formats.iceberg.data.places import Spread
-from lakewarden.formats.iceberg.data.thrift import I32, I64
+from lakewarden.formats.iceberg.data.thrift import I32, I64, Field
 
 _MOST_ROWS = 1 << 20  # of one row group, which is in memory until it is written
 _PIECE = 8 << 20
@@ -162,8 +162,8 @@ class Writer:
         before = bytearray()
         for group, path, chunk in column_chunks(footer):
             if (found := self._filters.get((group, path))) is not None:
-                chunk[BLOOM_OFFSET] = I64, start + len(before)
-                chunk[BLOOM_LENGTH] = I32, len(found)
+                chunk[BLOOM_OFFSET] = Field(I64, start + len(before))
+                chunk[BLOOM_LENGTH] = Field(I32, len(found))
                 before += found
         write_footer(local, footer, bytes(before), start)
 
@@ -186,13 +186,18 @@ def _pieces(local: Path) -> Iterator[bytes]:
 def _described(uri: str, local: Path, rows: int, metrics: Metrics, sort_order: int) -> NewFile:
     footer = pq.read_metadata(local)
     assert footer.num_rows == rows
+    return described(uri, os.path.getsize(local), footer, metrics, sort_order)
+
+
+def described(uri: str, size: int, footer: pq.FileMetaData, metrics: Metrics, sort_order: int = 0) -> NewFile:
+    """What the manifest will say of a file that has this footer and these counts and bounds."""
     values, nulls, nans = metrics.counts()
     lower, upper = metrics.bounds()
     return NewFile(
         path=uri,
-        size=os.path.getsize(local),
-        rows=rows,
-        column_sizes=_column_sizes(footer, local, metrics),
+        size=size,
+        rows=footer.num_rows,
+        column_sizes=_column_sizes(footer, metrics),
         value_counts=values,
         null_counts=nulls,
         nan_counts=nans,
@@ -208,9 +213,9 @@ def _start(group: Any) -> int:
     return int(first.dictionary_page_offset or first.data_page_offset)
 
 
-def _column_sizes(footer: Any, local: Path, metrics: Metrics) -> dict[int, int]:
+def _column_sizes(footer: pq.FileMetaData, metrics: Metrics) -> dict[int, int]:
     """The compressed bytes of each column that has values of its own."""
-    paths = dict(_paths(pq.read_schema(local)))
+    paths = dict(_paths(footer.schema.to_arrow_schema()))
     sizes: dict[int, int] = {}
     for group in (footer.row_group(place) for place in range(footer.num_row_groups)):
         for column in (group.column(place) for place in range(group.num_columns)):
