@@ -221,8 +221,9 @@ class FakeWarden:
     def freeze(self, actor: Actor, reason: str) -> None:
         self._called("freeze", actor=actor, reason=reason)
 
-    def unfreeze(self, actor: Actor) -> None:
+    def unfreeze(self, actor: Actor) -> bool:
         self._called("unfreeze", actor=actor)
+        return True
 
     def audit_verify(self, run_id: str | None) -> dict[str, Any]:
         return {"ok": run_id != "cut", "runs": 1}

@@ -59,7 +59,7 @@ def test_leases_show_their_key_and_are_released_with_a_reason(lakewarden: Any, w
 
 def test_freeze_and_unfreeze(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("freeze", "--reason", "incident", "--output", "json").json["frozen"] is True
-    assert lakewarden("unfreeze", "--output", "json").json == {"frozen": False}
+    assert lakewarden("unfreeze", "--output", "json").json == {"frozen": False, "changed": True}
     assert [name for name, _ in warden.calls] == ["freeze", "unfreeze"]
 
 

@@ -180,7 +180,7 @@ def at_batch(number: int, action: Callable[[], Any]) -> Progress:
 
     def act(stage: str, reached: int, total: int) -> None:
         nonlocal done
-        if stage == "delete" and reached >= number and not done:
+        if stage in ("delete", "quarantine") and reached >= number and not done:
             done = True
             action()
 

@@ -82,8 +82,9 @@ def unfreeze(shared: Shared, record: Record) -> int:
     """Let the workers go on."""
     warden = worker.open_worker(shared)
     with finishing_first():
-        warden.unfreeze(record.actor(warden))
-    _say(Screen(), shared, {"frozen": False}, "Unfrozen: workers may go on.")
+        changed = warden.unfreeze(record.actor(warden))
+    words = "Unfrozen: workers may go on." if changed else "Nothing was frozen: workers may go on as before."
+    _say(Screen(), shared, {"frozen": False, "changed": changed}, words)
     return Exit.DONE
 
 

@@ -108,7 +108,8 @@ def survey_of(lines: Iterable[ManifestLine], target_bytes: int, policy: Manifest
     every = tuple(_clustering(spec, contents.values(), target_bytes) for spec, contents in sorted(groups.items()))
     whole = ManifestSurvey(every).whole
     if whole.manifests < policy.min_manifests:
-        few = f"it has {whole.manifests} manifests; min_manifests is {policy.min_manifests}"
+        noun = "manifest" if whole.manifests == 1 else "manifests"
+        few = f"it has {whole.manifests} {noun}; min_manifests is {policy.min_manifests}"
         return ManifestSurvey(every, left=few)
     if whole.gain < policy.min_gain:
         opened = (

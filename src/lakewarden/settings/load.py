@@ -65,7 +65,7 @@ def load_settings(path: str | None = None, env: Mapping[str, str] | None = None)
 
 
 def _existing(path: str | None) -> Path:
-    file = Path(path or DEFAULT_FILE)
+    file = Path(DEFAULT_FILE if path is None else path)
     if file.is_file():
         return file
     if file.is_dir():

@@ -122,7 +122,7 @@ class FileRun:
                 self._delete(batch.number, batch.files, held)
                 let_go(held[prefix] for prefix in batch.finished if prefix in held)
                 self._check_absent()
-                self.claim.progress("delete", self.counts.processed, self.rows.num_rows)
+                self.claim.progress(self.removal.step, self.counts.processed, self.rows.num_rows)
                 self.pace.wait(self.deployment.clock)
 
     def _finish_open_batches(self, expired: bool) -> bool:

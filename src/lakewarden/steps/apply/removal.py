@@ -29,6 +29,11 @@ class Removal:
     hiding: dict[Store, bool] = field(default_factory=dict)
     digests: dict[str, str | None] = field(default_factory=dict)
 
+    @property
+    def step(self) -> str:
+        """What is told while it goes on."""
+        return "quarantine" if self.quarantined else "delete"
+
     def copies(self, files: BatchFiles, left_out: Mapping[str, FileOutcome]) -> dict[str, FileOutcome]:
         """Copies in the trash, each with how it went; of directories and of what is left out there are none."""
         if not self.quarantined:
