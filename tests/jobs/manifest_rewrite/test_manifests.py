@@ -133,7 +133,7 @@ def test_the_plan_says_how_much_it_would_help(clustered: Clustered) -> None:
     assert details["old"]["gain"] == 0.75
     assert [one["spec"] for one in details["evolved"]["specs"]] == [0, 1]
     assert "opens 1.0 manifests, and 1.0 afterwards; min_gain is 30%" in details["in_order"]["inactive"]
-    assert details["few"]["inactive"] == "it has 1 manifests; min_manifests is 3"
+    assert details["few"]["inactive"] == "it has 1 manifest; min_manifests is 3"
     changes = {name: clustered.plan.table(f"{LAKE}.t.{name}").changes["manifests"] for name in details}
     assert (changes["old"], changes["in_order"], changes["few"]) == (4, 0, 0)
 
