@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lakewarden.model.errors import LakewardenError, Refusal
 from lakewarden.model.ports import Blobs, ReadAvro, Rows
-from lakewarden.model.table import Pointer, TableState
+from lakewarden.model.table import ManifestList, NamedManifest, Pointer, TableState
 
 # A file below this share of the target is small; one above the other share is cut in two.
 SMALL, LARGE = 0.75, 1.8
@@ -153,11 +153,18 @@ def _bins(units: Sequence[_Unit], target: int) -> list[list[_Unit]]:
 
 @dataclass(frozen=True, slots=True)
 class Compactable:
-    """One table as planning sees it: whether it can be compacted, to which size, or why not."""
+    """One table as planning sees it: whether it can be compacted, to which size, or why not.
+
+    `lists` and `manifests` are what the current snapshot is made of, where the table's state alone does not tell it.
+    `layout` is a text for the format's worker: what it has to know of the table to tell where files lie.
+    """
 
     target: int = 0
     refusal: Refusal | None = None
     left: str | None = None
+    layout: str = ""
+    lists: tuple[ManifestList, ...] | None = None
+    manifests: tuple[NamedManifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +235,13 @@ class RewriteWorker(Protocol):
         """What manifests hold of live files, a row a file.
 
         `partition` (its bytes), `content` (0 data, 1 deletes by position, 2 deletes by equality), `path`, `size` in bytes,
-        `rows`, and `about`: the one data file that deletes are about, null where it is not said.
+        `rows`, and `about`: the one data file that deletes are about, null where it is not said. Rows of a format whose
+        manifests take away what others added, or name files by bare names, are made whole by `live_files`.
         """
+        ...
+
+    def live_files(self, rows: Any, layout: str) -> Any:
+        """The rows of `data_files` of one partition, from all manifests, as those of live files by their addresses."""
         ...
 
     def rewrite(self, order: str, stores: Any) -> str:

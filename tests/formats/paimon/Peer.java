@@ -6,14 +6,28 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 
+import org.apache.paimon.AppendOnlyFileStore;
 import org.apache.paimon.Snapshot;
+import org.apache.paimon.append.AppendCompactCoordinator;
+import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.deletionvectors.Bitmap64DeletionVector;
+import org.apache.paimon.deletionvectors.BitmapDeletionVector;
+import org.apache.paimon.deletionvectors.DeletionVector;
+import org.apache.paimon.deletionvectors.append.AppendDeleteFileMaintainer;
+import org.apache.paimon.deletionvectors.append.BaseAppendDeleteFileMaintainer;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.io.CompactIncrement;
+import org.apache.paimon.io.DataFileMeta;
+import org.apache.paimon.io.DataIncrement;
+import org.apache.paimon.manifest.FileKind;
+import org.apache.paimon.manifest.IndexManifestEntry;
+import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.operation.CleanOrphanFilesResult;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -21,8 +35,11 @@ import org.apache.paimon.stats.Statistics;
 import org.apache.paimon.table.ExpireSnapshots;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.SpecialFields;
+import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
+import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.DataTableBatchScan;
 import org.apache.paimon.table.source.ReadBuilderImpl;
 import org.apache.paimon.table.source.ScanMode;
@@ -77,14 +94,86 @@ public class Peer {
         return read(table, table.newSnapshotReader().withMode(mode).withSnapshot(snapshot).read().splits(), true);
     }
 
+    /** As rows, each with its id and the snapshot that last changed it. */
+    public String trackedRows(String location) throws Exception {
+        FileStoreTable table = open(location, "main", "{}");
+        RowType type = SpecialFields.rowTypeWithRowTracking(table.rowType());
+        return read(table, new ReadBuilderImpl(table).newScan().plan().splits(), false, type);
+    }
+
+    /** A commit that deletes rows by their places, {file: [place, …]}, all of one partition of a table without buckets. */
+    public void deletePlaces(String location, String places) throws Exception {
+        FileStoreTable table = open(location, "main", "{}");
+        Snapshot latest = table.snapshotManager().latestSnapshot();
+        Map wanted = (Map) JSON.readValue(places, HashMap.class);
+        List files = table.newSnapshotReader().read().dataSplits();
+        BinaryRow partition = null;
+        for (int n = 0; n < files.size(); n++) {
+            DataSplit split = (DataSplit) files.get(n);
+            for (int m = 0; m < split.dataFiles().size(); m++) {
+                if (wanted.containsKey(((DataFileMeta) split.dataFiles().get(m)).fileName())) {
+                    partition = split.partition();
+                }
+            }
+        }
+        AppendDeleteFileMaintainer vectors = BaseAppendDeleteFileMaintainer.forUnawareAppend(
+            table.store().newIndexFileHandler(), latest, partition);
+        List names = new ArrayList(wanted.keySet());
+        for (int n = 0; n < names.size(); n++) {
+            DeletionVector vector = table.coreOptions().deletionVectorBitmap64()
+                ? (DeletionVector) new Bitmap64DeletionVector() : (DeletionVector) new BitmapDeletionVector();
+            List each = (List) wanted.get(names.get(n));
+            for (int m = 0; m < each.size(); m++) {
+                vector.delete(((Number) each.get(m)).longValue());
+            }
+            vectors.notifyNewDeletionVector((String) names.get(n), vector);
+        }
+        List added = new ArrayList();
+        List gone = new ArrayList();
+        List entries = vectors.persist();
+        for (int n = 0; n < entries.size(); n++) {
+            IndexManifestEntry entry = (IndexManifestEntry) entries.get(n);
+            (entry.kind() == FileKind.ADD ? added : gone).add(entry.indexFile());
+        }
+        DataIncrement change = new DataIncrement(new ArrayList(), new ArrayList(), new ArrayList(), added, gone);
+        List messages = new ArrayList();
+        messages.add(new CommitMessageImpl(
+            partition, 0, Integer.valueOf(-1), change, CompactIncrement.emptyIncrement()));
+        TableCommitImpl commit = table.newCommit(UUID.randomUUID().toString());
+        commit.commit(0L, messages);
+        commit.close();
+    }
+
+    /** Paimon's own compaction of a table without buckets; how many groups of files it found. */
+    public int compactAppend(String location, String options) throws Exception {
+        FileStoreTable table = open(location, "main", options);
+        String user = UUID.randomUUID().toString();
+        List tasks = new AppendCompactCoordinator(table, false).run();
+        List messages = new ArrayList();
+        for (int n = 0; n < tasks.size(); n++) {
+            BaseAppendFileStoreWrite write = ((AppendOnlyFileStore) table.store()).newWrite(user);
+            if (table.coreOptions().rowTrackingEnabled()) {
+                write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
+            }
+            messages.add(((AppendCompactTask) tasks.get(n)).doCompact(table, write));
+        }
+        TableCommitImpl commit = table.newCommit(user);
+        commit.commit(0L, messages);
+        commit.close();
+        return tasks.size();
+    }
+
     private String read(FileStoreTable table, List splits, boolean kinds) throws Exception {
-        RowType type = table.rowType();
+        return read(table, splits, kinds, table.rowType());
+    }
+
+    private String read(FileStoreTable table, List splits, boolean kinds, RowType type) throws Exception {
         InternalRow.FieldGetter[] getters = new InternalRow.FieldGetter[type.getFieldCount()];
         for (int i = 0; i < getters.length; i++) {
             getters[i] = InternalRow.createFieldGetter(type.getTypeAt(i), i);
         }
         List rows = new ArrayList();
-        CloseableIterator each = new ReadBuilderImpl(table).newRead().createReader(splits).toCloseableIterator();
+        CloseableIterator each = new ReadBuilderImpl(table).withReadType(type).newRead().createReader(splits).toCloseableIterator();
         while (each.hasNext()) {
             InternalRow row = (InternalRow) each.next();
             List values = new ArrayList();

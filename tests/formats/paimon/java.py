@@ -47,6 +47,21 @@ def changes(location: Path, snapshot: int, branch: str = "main") -> list[Row]:
     return _rows(_peer().changes(str(location), branch, snapshot))
 
 
+def tracked_rows(location: Path) -> list[Row]:
+    """Every row, with its id and the snapshot that last changed it behind its values."""
+    return _rows(_peer().trackedRows(str(location)))
+
+
+def delete_places(location: Path, places: Mapping[str, Sequence[int]]) -> None:
+    """A commit of deletion vectors: rows of some files of one partition, by their places."""
+    _peer().deletePlaces(str(location), json.dumps({name: list(some) for name, some in places.items()}))
+
+
+def compact_append(location: Path, options: Mapping[str, str] | None = None) -> int:
+    """Paimon's own compaction of a table without buckets; how many groups of files it found."""
+    return int(_peer().compactAppend(str(location), json.dumps(dict(options or {}))))
+
+
 def write(
     location: Path,
     rows: Iterable[Row],

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from lakewarden.formats.paimon.catalog.catalog import PaimonCatalog
+from lakewarden.formats.paimon.compaction.compactor import PaimonCompactor
 from lakewarden.formats.paimon.expiry.expirer import PaimonExpirer
 from lakewarden.formats.paimon.manifests.reader import PaimonReader
 from lakewarden.formats.paimon.metadata.known import KnownTables
@@ -22,7 +23,6 @@ class PaimonFormat:
     """
 
     format = "paimon"
-    compactor = None
     manifest_rewriter = None
     relocator = None
 
@@ -33,6 +33,7 @@ class PaimonFormat:
         self.reader = PaimonReader()
         self.expirer = PaimonExpirer(files, known)
         self.partition_expirer = PaimonPartitionExpirer(files, known)
+        self.compactor = PaimonCompactor(files, known)
 
     def pointers(self) -> Sequence[Pointer]:
         """Every table and the fingerprint of its metadata files; no file is opened. Raises CatalogUnavailableError."""

@@ -42,13 +42,21 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     progress("look at tables", 1, STAGES)
     surveys = dict(_surveys(deployment, fleet, policies, chosen))
     rules = {
-        number: TableRules(state.identifier, survey.target, policies[state.identifier].min_input_files)
+        number: TableRules(
+            state.identifier,
+            survey.target,
+            policies[state.identifier].min_input_files,
+            state.format,
+            survey.layout,
+        )
         for number, state in enumerate(fleet.states)
         if (survey := surveys.get(state.identifier)) and survey.target
     }
 
     progress("group files", 2, STAGES)
-    wanted = ToRead.of(((n, _current_only(fleet.states[n])) for n in rules), fleet.homes)
+    wanted = ToRead.of(
+        ((n, _current_only(state := fleet.states[n], surveys[state.identifier])) for n in rules), fleet.homes
+    )
     grouped = Grouped((), {}, {})
     if rules:
         read, workers = read_task(deployment), workers_of(deployment)
@@ -94,10 +102,12 @@ def workers_of(deployment: Deployment) -> dict[str, Any]:
     return {found.format: found.compactor.worker for found in deployment.formats.values() if found.compactor}
 
 
-def _current_only(state: TableState) -> TableState:
+def _current_only(state: TableState, survey: Compactable) -> TableState:
     """The table with the manifests of its current snapshot alone."""
-    lists = tuple(item for item in state.manifest_lists if item.snapshot_id == state.current_snapshot_id)
-    return replace(state, manifest_lists=lists, manifests=(), files=())
+    lists = survey.lists
+    if lists is None:
+        lists = tuple(item for item in state.manifest_lists if item.snapshot_id == state.current_snapshot_id)
+    return replace(state, manifest_lists=lists, manifests=survey.manifests, files=())
 
 
 def _surveys(

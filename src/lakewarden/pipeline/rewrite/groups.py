@@ -65,6 +65,8 @@ class TableRules:
     identifier: str
     target: int
     min_input_files: int
+    format: str
+    layout: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,14 @@ def plan_groups(
 ) -> Grouped:
     """Group the live files of the wanted lists. Rows go to the plan's directory, and only counts come back."""
     files = manifests_of(spark, wanted, read).mapInArrow(read_data_files(read.stores, workers), c.ddl(DATA_FILES))
-    grouped = files.groupBy(c.TABLE, "partition", "note").applyInArrow(_by_partition(rules), c.ddl(GROUPED))
+    grouped = files.groupBy(c.TABLE, "partition", "note").applyInArrow(_by_partition(rules, workers), c.ddl(GROUPED))
     told = grouped.mapInArrow(_written(read.stores, rules, directory), c.ddl(answer_schema(LISTS)))
     return _added_up(told.toArrow())
 
 
-def _by_partition(rules: Mapping[int, TableRules]) -> Callable[[pa.Table], pa.Table]:
+def _by_partition(
+    rules: Mapping[int, TableRules], workers: Mapping[str, RewriteWorker]
+) -> Callable[[pa.Table], pa.Table]:
     """DATA_FILES of one partition of one table in, GROUPED out."""
 
     def group(rows: pa.Table) -> pa.Table:
@@ -110,7 +114,8 @@ def _by_partition(rules: Mapping[int, TableRules]) -> Callable[[pa.Table], pa.Ta
         if notes.num_rows:
             return _noted(notes)
         rule = rules[table]
-        found = groups_of(_files(rows), rule.target, rule.min_input_files)
+        live = workers[rule.format].live_files(rows, rule.layout)
+        found = groups_of(_files(live), rule.target, rule.min_input_files)
         return pa.Table.from_pylist(
             [
                 {

@@ -76,6 +76,10 @@ class IcebergRewriteWorker:
     def data_files(self, blobs: Blobs, avro: ReadAvro) -> Rows:
         return data_files(blobs, avro)
 
+    def live_files(self, rows: Any, layout: str) -> Any:
+        """The rows as they are: manifests of one snapshot name live files, each by its address."""
+        return rows
+
     def rewrite(self, order: str, stores: Any) -> str:
         asked = Order.loads(order)
         # Each attempt has names of its own: one that is repeated, or goes on after it was given up, writes over nobody's file.

@@ -4,8 +4,8 @@ What is guaranteed. The snapshot file is created, never written over: on local d
 conditional put. Two workers of ours can never both believe that they made snapshot N. Other writers may be less careful:
 Paimon's own, on a file system without a lock, look whether the name is free and then rename over it. So the file is read
 back after a pause, and one that is no longer ours counts as lost. A writer that stalls for longer than the pause between
-its look and its rename can still replace our snapshot unnoticed; the partitions are then simply still there, and the next
-run finds them again. Nothing is ever committed twice: before each try the table is searched for our own commit.
+its look and its rename can still replace our snapshot unnoticed; what was committed is then simply undone, and the next
+run finds it again. Nothing is ever committed twice: before each try the table is searched for our own commit.
 
 A rollback in the moment before our snapshot file appears is undone by it: the snapshot stands on one that was just taken
 away. The one it stands on is therefore read again, too; if it is no longer what it was, that is told by name.
@@ -52,9 +52,11 @@ def commit_changes(
     files: Files,
     sleep: Callable[[float], None],
     new_id: Callable[[], str],
+    may_commit: Callable[[], None] = lambda: None,
 ) -> Committed | None:
     """Commit what `plan` makes of the table as it is, again and again until it holds; None if there is nothing to do.
 
+    `may_commit` is the last question before each try is published, and raises if it may not be.
     Raises CommitConflictError after TRIES tries. Files of tries that failed are left for orphan cleanup.
     """
     problem: LakewardenError | None = None
@@ -80,6 +82,7 @@ def commit_changes(
         if changes is None:
             return None
         prepared = prepare(seen, changes, commit, files, new_id)
+        may_commit()
         if _publish(seen.main, prepared, files, sleep):
             return Committed(prepared.number, changes.files, changes.rows)
         problem = CommitConflictError(f"{TRIES} tries to commit to {location} met other writers each time")

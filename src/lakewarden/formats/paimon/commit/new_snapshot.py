@@ -1,9 +1,9 @@
-"""A new snapshot and the manifests it stands on, for a commit that takes files out of a table."""
+"""A new snapshot and the manifests it stands on, for a commit that takes files out of a table or replaces them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from lakewarden.formats.paimon.metadata.table import PaimonTable, Snapshot, pars
 from lakewarden.model.errors import UnreadableMetadataError
 from lakewarden.model.ports import Files
 
-KIND = "OVERWRITE"
+OVERWRITE, COMPACT = "OVERWRITE", "COMPACT"
 # The one property that belongs to the table and not to a single commit: where sequence numbers go on.
 _CARRIED_PROPERTY = "sequence.generation.max-sequence-number"
 
@@ -25,15 +25,16 @@ class Commit:
     identifier: int
     time_ms: int
     properties: Mapping[str, str] = field(default_factory=dict)
+    kind: str = OVERWRITE
 
     def made(self, snapshot: Snapshot) -> bool:
         mine = snapshot.commit_user == self.user and snapshot.commit_identifier == self.identifier
-        return mine and snapshot.commit_kind == KIND
+        return mine and snapshot.commit_kind == self.kind
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedFiles:
-    """Live entries of one partition that one manifest will mark as deleted; all have one shape."""
+class Entries:
+    """Entries of one partition that go into one new manifest, all added or all deleted; all have one shape."""
 
     partition: bytes
     nulls: tuple[bool, ...]
@@ -44,11 +45,16 @@ class DeletedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a commit changes: entries that go, seen from the manifests that were there. `index` replaces the index manifest."""
+    """What a commit changes: entries that go and that come, seen from the manifests that were there.
+
+    `index` replaces the index manifest. `properties` say what this very try of the commit does.
+    """
 
     manifests: AvroFile
-    deleted: tuple[DeletedFiles, ...]
+    deleted: tuple[Entries, ...]
     index: AvroFile | None = None
+    added: tuple[Entries, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> int:
@@ -56,7 +62,8 @@ class Changes:
 
     @property
     def rows(self) -> int:
-        return sum(record["_FILE"]["_ROW_COUNT"] for part in self.deleted for record in part.records)
+        """How many rows fewer there are."""
+        return _rows(self.deleted) - _rows(self.added)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +81,12 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
     name = new_id()
     schema, codec = changes.manifests.schema, changes.manifests.codec
     rows = []
-    for number, part in enumerate(changes.deleted):
-        gone = tuple({**record, "_KIND": 1} for record in part.records)
-        data = write_avro(AvroFile(part.schema, part.codec, gone))
+    parts = [*((1, part) for part in changes.deleted), *((0, part) for part in changes.added)]
+    for number, (kind, part) in enumerate(parts):
+        records = tuple({**record, "_KIND": kind} for record in part.records)
+        data = write_avro(AvroFile(part.schema, part.codec, records))
         files.put(table.manifest(f"manifest-{name}-{number}"), data)
-        rows.append(_manifest_row(f"manifest-{name}-{number}", len(data), part))
+        rows.append(_manifest_row(f"manifest-{name}-{number}", len(data), part, deleted=kind == 1))
     delta = write_avro(AvroFile(schema, codec, tuple(rows)))
     base = write_avro(AvroFile(schema, codec, changes.manifests.records))
     files.put(table.manifest(f"manifest-list-{name}-0"), base)
@@ -90,7 +98,7 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
             content = write_avro(AvroFile(changes.index.schema, changes.index.codec, changes.index.records))
             files.put(table.manifest(index), content)
     before = latest.document
-    properties = {**_carried(before), **commit.properties}
+    properties = {**_carried(before), **commit.properties, **changes.properties}
     document: dict[str, Any] = {
         "version": 3,
         "uuid": new_id(),
@@ -103,7 +111,7 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
         "indexManifest": index,
         "commitUser": commit.user,
         "commitIdentifier": commit.identifier,
-        "commitKind": KIND,
+        "commitKind": commit.kind,
         # Time travel searches by time: it must never run backwards from one snapshot to the next.
         "timeMillis": max(commit.time_ms, latest.time_ms),
         "totalRecordCount": (before.get("totalRecordCount") or 0) - changes.rows,
@@ -117,8 +125,12 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
     return Prepared(latest.id + 1, json.dumps(said, indent=2).encode())
 
 
-def _manifest_row(name: str, size: int, part: DeletedFiles) -> Record:
-    """What a manifest list says of a manifest that deletes files of one partition: least and greatest are the same."""
+def _rows(parts: Iterable[Entries]) -> int:
+    return sum(record["_FILE"]["_ROW_COUNT"] for part in parts for record in part.records)
+
+
+def _manifest_row(name: str, size: int, part: Entries, *, deleted: bool) -> Record:
+    """What a manifest list says of a manifest with files of one partition: least and greatest are the same."""
     entries = part.records
     buckets = [entry["_BUCKET"] for entry in entries]
     totals = {entry["_TOTAL_BUCKETS"] for entry in entries}
@@ -131,8 +143,8 @@ def _manifest_row(name: str, size: int, part: DeletedFiles) -> Record:
         "_VERSION": 2,
         "_FILE_NAME": name,
         "_FILE_SIZE": size,
-        "_NUM_ADDED_FILES": 0,
-        "_NUM_DELETED_FILES": len(entries),
+        "_NUM_ADDED_FILES": 0 if deleted else len(entries),
+        "_NUM_DELETED_FILES": len(entries) if deleted else 0,
         "_PARTITION_STATS": {
             "_MIN_VALUES": part.partition,
             "_MAX_VALUES": part.partition,

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from lakewarden.formats.avro import AvroFile, read_avro
+from collections.abc import Iterator
+
+from lakewarden.formats.avro import AvroFile, Record, read_avro
+from lakewarden.formats.paimon.metadata.table import PaimonTable, Snapshot
 from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 from lakewarden.model.ports import Files
+
+_AT_ONCE = 32  # manifests in memory together
+
+Identity = tuple[object, ...]
 
 
 def read_needed(files: Files, uri: str, size: int | None = None) -> AvroFile:
@@ -32,3 +39,40 @@ def merged(first: AvroFile, second: AvroFile) -> AvroFile:
         if field["name"] not in shared and not (isinstance(field["type"], list) and "null" in field["type"]):
             raise UnsupportedTableError(f"the manifest lists of this table disagree about the field {field['name']}")
     return AvroFile({**wide.schema, "fields": fields}, wide.codec, first.records + second.records)
+
+
+def identity_of(record: Record) -> Identity:
+    """What makes two entries speak of one file: the same name at another level is another entry."""
+    file = record["_FILE"]
+    return (
+        record["_PARTITION"],
+        record["_BUCKET"],
+        file["_LEVEL"],
+        file["_FILE_NAME"],
+        tuple(file.get("_EXTRA_FILES") or ()),
+        file.get("_EMBEDDED_FILE_INDEX"),
+        file.get("_EXTERNAL_PATH"),
+    )
+
+
+def manifests_of(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroFile | None:
+    """Everything the snapshot's two lists name, in their order."""
+    lists = [
+        read_needed(files, table.manifest(name), size)
+        for name, size in ((snapshot.base, snapshot.base_size), (snapshot.delta, snapshot.delta_size))
+        if name is not None
+    ]
+    return (lists[0] if len(lists) == 1 else merged(*lists)) if lists else None
+
+
+def opened(table: PaimonTable, manifests: AvroFile, files: Files) -> Iterator[tuple[str, AvroFile]]:
+    rows = manifests.records
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        uris = [table.manifest(row["_FILE_NAME"]) for row in some]
+        for uri, row, data in zip(uris, some, files.get_many(uris), strict=True):
+            if isinstance(data, FileNotFoundError):
+                raise missing(uri) from data
+            if isinstance(data, Exception):
+                raise data
+            yield uri, read_avro(data, uri, row["_FILE_SIZE"], row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])

@@ -1,4 +1,4 @@
-"""A table's options as Paimon reads them: whole numbers, truth, and lengths of time such as "1 h"."""
+"""A table's options as Paimon reads them: whole numbers, truth, sizes such as "256 mb", and lengths of time such as "1 h"."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ _UNITS = {
     timedelta(milliseconds=1): ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
     timedelta(microseconds=1): ("µs", "micro", "micros", "microsecond", "microseconds"),
 }
+_SIZES = {
+    1: ("", "b", "bytes"),
+    1 << 10: ("k", "kb", "kibibytes"),
+    1 << 20: ("m", "mb", "mebibytes"),
+    1 << 30: ("g", "gb", "gibibytes"),
+    1 << 40: ("t", "tb", "tebibytes"),
+}
+_SIZE_OF = {label: size for size, labels in _SIZES.items() for label in labels}
 _NANOSECONDS = ("ns", "nano", "nanos", "nanosecond", "nanoseconds")
 _UNIT_OF = {label: unit for unit, labels in _UNITS.items() for label in labels}
 _HINT = "Correct the table's option; until then this table is left alone and the others go on."
@@ -45,6 +53,18 @@ def truth(options: Mapping[str, str], key: str, default: bool = False) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise bad_option(key, text, "is neither true nor false")
     return text.strip().lower() == "true"
+
+
+def memory(options: Mapping[str, str], key: str, default: int) -> int:
+    """A number of bytes. Raises ConfigError for anything else, and for none at all."""
+    text = options.get(key)
+    if text is None:
+        return default
+    parts = _LENGTH.fullmatch(text.strip())
+    unit = _SIZE_OF.get(parts[2].strip().lower()) if parts is not None else None
+    if parts is None or unit is None or len(parts[1]) > 18 or int(parts[1]) < 1:
+        raise bad_option(key, text, 'is not a size such as "256 mb"')
+    return int(parts[1]) * unit
 
 
 def duration(options: Mapping[str, str], key: str) -> timedelta | None:

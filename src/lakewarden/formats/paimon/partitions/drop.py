@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from lakewarden.formats.avro import AvroFile, Record, read_avro
+from lakewarden.formats.avro import AvroFile, Record
 from lakewarden.formats.paimon.commit.commit import Committed, commit_changes
-from lakewarden.formats.paimon.commit.new_snapshot import Changes, Commit, DeletedFiles
-from lakewarden.formats.paimon.manifests.files import merged, missing, read_needed
+from lakewarden.formats.paimon.commit.new_snapshot import Changes, Commit, Entries
+from lakewarden.formats.paimon.manifests.files import Identity, identity_of, manifests_of, opened, read_needed
 from lakewarden.formats.paimon.metadata.options import truth
 from lakewarden.formats.paimon.metadata.read import read_table
 from lakewarden.formats.paimon.metadata.support import check_supported
@@ -26,10 +26,8 @@ from lakewarden.model.verdict import Brake
 
 POSTPONED = -2  # the bucket number of tables whose files get their bucket later
 _INDEXES = frozenset({"HASH", "DELETION_VECTORS"})
-_AT_ONCE = 32  # manifests in memory together
 _ROWS = 20_000  # entries in one new manifest
 
-Identity = tuple[object, ...]
 # What a partition holds: how many files, and the newest known creation time of its entries.
 Held = tuple[int, int | None]
 
@@ -113,13 +111,13 @@ def plan_drop(
     latest = table.main.latest
     if latest is None or not partitions:
         return None, nothing
-    manifests = _manifests(table, latest, files)
+    manifests = manifests_of(table, latest, files)
     if manifests is None:
         return None, nothing
     columns = partition_columns(table.main.schema)
     postponed = table.main.schema.options.get("bucket", "-1").strip() == str(POSTPONED)
     live = _Live(partitions, every_bucket=postponed)
-    for uri, file in _opened(table, manifests, files):
+    for uri, file in opened(table, manifests, files):
         live.add(uri, file)
     kept = frozenset(p for p, held in live.held.items() if held[0] > 0 and held != expected.get(p, held))
     deleted = tuple(part for part in live.deleted(columns) if part.partition not in kept)
@@ -151,7 +149,7 @@ class _Live:
                 continue
             if record["_KIND"] not in (0, 1):
                 raise UnreadableMetadataError(f"{uri} has an entry of the unknown kind {record['_KIND']}")
-            identity, sign = _identity(record), 1 if record["_KIND"] == 0 else -1
+            identity, sign = identity_of(record), 1 if record["_KIND"] == 0 else -1
             self._counts[identity] = self._counts.get(identity, 0) + sign
             # Exactly as partitions are counted for a plan: every entry's time counts, those of deleted files too.
             files, newest = self.held.get(record["_PARTITION"], (0, None))
@@ -164,7 +162,7 @@ class _Live:
         """Whether a partition that stays has more rows than records that delete rows."""
         return any(count > 0 for partition, count in self._rows.items() if partition not in going)
 
-    def deleted(self, columns: Sequence[Column]) -> Iterator[DeletedFiles]:
+    def deleted(self, columns: Sequence[Column]) -> Iterator[Entries]:
         """What is live, a partition and shape at a time."""
         groups: dict[tuple[bytes, str], list[Record]] = {}
         for identity, count in self._counts.items():
@@ -181,21 +179,7 @@ class _Live:
             nulls = tuple(value is None for value in decode(partition, columns))
             form, entries = self._shapes[shape], iter(records)
             while some := tuple(islice(entries, _ROWS)):
-                yield DeletedFiles(partition, nulls, form.schema, form.codec, some)
-
-
-def _identity(record: Record) -> Identity:
-    """What makes two entries speak of one file: the same name at another level is another entry."""
-    file = record["_FILE"]
-    return (
-        record["_PARTITION"],
-        record["_BUCKET"],
-        file["_LEVEL"],
-        file["_FILE_NAME"],
-        tuple(file.get("_EXTRA_FILES") or ()),
-        file.get("_EMBEDDED_FILE_INDEX"),
-        file.get("_EXTERNAL_PATH"),
-    )
+                yield Entries(partition, nulls, form.schema, form.codec, some)
 
 
 def _rows(record: Record) -> int:
@@ -212,29 +196,6 @@ def _created_ms(record: Record) -> int | None:
     if isinstance(created, datetime):
         return (created.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
     return created if isinstance(created, int) else None
-
-
-def _manifests(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroFile | None:
-    """Everything the snapshot's two lists name, in their order."""
-    lists = [
-        read_needed(files, table.manifest(name), size)
-        for name, size in ((snapshot.base, snapshot.base_size), (snapshot.delta, snapshot.delta_size))
-        if name is not None
-    ]
-    return (lists[0] if len(lists) == 1 else merged(*lists)) if lists else None
-
-
-def _opened(table: PaimonTable, manifests: AvroFile, files: Files) -> Iterator[tuple[str, AvroFile]]:
-    rows = manifests.records
-    for start in range(0, len(rows), _AT_ONCE):
-        some = rows[start : start + _AT_ONCE]
-        uris = [table.manifest(row["_FILE_NAME"]) for row in some]
-        for uri, row, data in zip(uris, some, files.get_many(uris), strict=True):
-            if isinstance(data, FileNotFoundError):
-                raise missing(uri) from data
-            if isinstance(data, Exception):
-                raise data
-            yield uri, read_avro(data, uri, row["_FILE_SIZE"], row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])
 
 
 def _remaining_index(
