@@ -112,10 +112,12 @@ class Drop:
 
 def partition_key(spec: int, values: Iterable[Any]) -> bytes:
     """A partition that is known by its values rather than by bytes of its own: the same for the same values, wherever read."""
-    return json.dumps([spec, [_plain(value) for value in values]], separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(
+        [spec, [stored_value(value) for value in values]], separators=(",", ":"), ensure_ascii=False
+    ).encode()
 
 
-def _plain(value: Any) -> Any:
+def stored_value(value: Any) -> Any:
     """Dates and times as the numbers they are stored as, bytes in hex."""
     if isinstance(value, datetime):
         return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.formats.iceberg.data.columns import arrow_schema, initial_defaults
+from lakewarden.formats.iceberg.data.columns import arrow_schema, initial_defaults, partition_constants
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.model.errors import UnsupportedTableError
 
@@ -28,7 +30,7 @@ def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
     return {"id": number, "name": name, "type": kind, "required": False, **more}
 
 
-def stored(rows: list[dict[str, Any]], columns: dict[str, Any]) -> pa.RecordBatch:
+def from_file(rows: list[dict[str, Any]], columns: dict[str, Any]) -> pa.RecordBatch:
     """The rows as a Parquet file of these columns gives them back."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(columns)), sink, store_schema=False)
@@ -43,17 +45,17 @@ def seen(batch: pa.RecordBatch, columns: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def test_a_column_is_found_by_its_id_whatever_it_is_called() -> None:
-    batch = stored([{"old": 1}], schema(column(1, "old", "long")))
+    batch = from_file([{"old": 1}], schema(column(1, "old", "long")))
     assert seen(batch, schema(column(1, "new", "long"))) == [{"new": 1}]
 
 
 def test_a_column_that_was_dropped_and_made_again_begins_empty() -> None:
-    batch = stored([{"a": 1}], schema(column(1, "a", "long")))
+    batch = from_file([{"a": 1}], schema(column(1, "a", "long")))
     assert seen(batch, schema(column(2, "a", "long"))) == [{"a": None}]
 
 
 def test_a_column_that_came_later_has_its_initial_default() -> None:
-    batch = stored([{"a": 1}], schema(column(1, "a", "long")))
+    batch = from_file([{"a": 1}], schema(column(1, "a", "long")))
     later = schema(
         column(1, "a", "long"),
         column(2, "n", "int", **{"initial-default": 7}),
@@ -73,14 +75,14 @@ def test_a_member_that_came_later_has_its_initial_default_in_lists_and_maps(plac
         return schema(column(1, "a", {"type": "map", "key-id": 2, "key": "int", "value-id": 3, "value": point}))
 
     one = [{"x": 1}, None] if place == "element" else [(1, {"x": 1}), (2, None)]
-    batch = stored([{"a": one}, {"a": None}, {"a": []}], columns())
+    batch = from_file([{"a": one}, {"a": None}, {"a": []}], columns())
     found = seen(batch, columns(column(6, "y", "int", **{"initial-default": 7})))
     both = [{"x": 1, "y": 7}, None]
     assert found == [{"a": both if place == "element" else [(1, both[0]), (2, None)]}, {"a": None}, {"a": []}]
 
 
 def test_a_member_without_an_id_is_refused() -> None:
-    batch = stored([{"a": {"x": 1}}], schema(column(1, "a", schema(column(2, "x", "int")))))
+    batch = from_file([{"a": {"x": 1}}], schema(column(1, "a", schema(column(2, "x", "int")))))
     plain = pa.array([{"x": 1}], pa.struct([("x", pa.int32())]))
     batch = pa.RecordBatch.from_arrays([plain], schema=pa.schema([batch.schema.field(0).with_type(plain.type)]))
     with pytest.raises(UnsupportedTableError, match="member x without an id"):
@@ -89,13 +91,13 @@ def test_a_member_without_an_id_is_refused() -> None:
 
 @pytest.mark.parametrize(("was", "now", "value"), [("int", "long", 5), ("float", "double", 0.5), ("decimal(5,2)", "decimal(9,2)", None)])  # fmt: skip
 def test_a_column_that_was_widened_keeps_its_values(was: str, now: str, value: Any) -> None:
-    batch = stored([{"a": value}], schema(column(1, "a", was)))
+    batch = from_file([{"a": value}], schema(column(1, "a", was)))
     assert seen(batch, schema(column(1, "a", now))) == [{"a": value}]
 
 
 @pytest.mark.parametrize(("was", "now"), [("long", "int"), ("string", "binary"), ("date", "timestamp"), ("timestamp", "timestamptz")])  # fmt: skip
 def test_what_cannot_be_turned_exactly_is_refused(was: str, now: str) -> None:
-    batch = stored([{"a": None}], schema(column(1, "a", was)))
+    batch = from_file([{"a": None}], schema(column(1, "a", was)))
     with pytest.raises(UnsupportedTableError, match="exactly"):
         seen(batch, schema(column(1, "a", now)))
 
@@ -107,15 +109,29 @@ def test_types_that_are_not_written_exactly_are_refused(kind: str) -> None:
 
 
 def test_a_required_column_that_a_file_lacks_is_not_made_up() -> None:
-    batch = stored([{"a": 1}], schema(column(1, "a", "long")))
+    batch = from_file([{"a": 1}], schema(column(1, "a", "long")))
     with pytest.raises(UnsupportedTableError, match="lacks the column b"):
         seen(batch, schema(column(2, "b", "long", required=True)))
 
 
-def test_a_column_that_only_the_partition_may_tell_is_not_made_up() -> None:
-    batch = stored([{"a": 1}], schema(column(1, "a", "long")))
-    with pytest.raises(UnsupportedTableError, match="lacks the column b"):
-        projected(batch, list(arrow_schema(schema(column(2, "b", "long")))), Absent(partitioned={2}))
+@pytest.mark.parametrize(
+    ("kind", "stored", "value"),
+    [
+        ("long", 5, 5),
+        ("date", 1, dt.date(1970, 1, 2)),
+        ("timestamp", 1, dt.datetime(1970, 1, 1, microsecond=1)),
+        ("decimal(9,2)", "1.50", Decimal("1.50")),
+        ("binary", "ab", b"\xab"),
+        ("string", None, None),
+        ("boolean", True, True),
+    ],
+)
+def test_a_column_that_only_the_partition_tells_is_told_by_it(kind: str, stored: Any, value: Any) -> None:
+    """Before its initial default, which is for files whose partition does not tell."""
+    batch = from_file([{"a": 1}], schema(column(1, "a", "long")))
+    now = schema(column(2, "b", kind))
+    absent = Absent({2: pa.scalar(None, pa.int64())}, partition_constants(now, {2: stored}))
+    assert projected(batch, list(arrow_schema(now)), absent).to_pylist() == [{"b": value}]
 
 
 POINTS = st.none() | st.fixed_dictionaries({"x": st.none() | st.integers(-5, 5), "y": st.none() | st.text(max_size=3)})
@@ -159,7 +175,7 @@ def with_new_names(value: Any) -> Any:
 @given(st.lists(ROWS, min_size=1, max_size=8), st.integers(0, 3))
 def test_null_is_not_empty_at_any_depth(rows: list[dict[str, Any]], skipped: int) -> None:
     """As written, under other names and wider types, and for a window on the rows."""
-    batch = stored(rows, NESTED).slice(min(skipped, len(rows)))
+    batch = from_file(rows, NESTED).slice(min(skipped, len(rows)))
     expected = batch.to_pylist()
     assert seen(batch, NESTED) == expected
     now = schema(*({**f, "type": renamed(f["type"])} for f in NESTED["fields"]))

@@ -26,6 +26,7 @@ from lakewarden.formats.iceberg.data.columns import (
     lineage_columns,
 )
 from lakewarden.formats.iceberg.data.form import Form, check_columns
+from lakewarden.formats.iceberg.data.names import name_mapping
 from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.places import check_places, directory_of, spread_of
 from lakewarden.formats.iceberg.data.rewrite import rewrite
@@ -53,6 +54,7 @@ from lakewarden.model.errors import (
     UnreadableMetadataError,
     UnsupportedTableError,
 )
+from lakewarden.model.partitions import stored_value
 from lakewarden.model.ports import Blobs, Files, ReadAvro, Rows
 from lakewarden.model.table import Pointer, TableState, name_within
 
@@ -216,7 +218,8 @@ class IcebergCompactor:
             prefix=f"{directory_of(document, spec, partition)}{run_id}-{name}",
             target=roll_size(sum(one.size for one in inputs), target),
             dropped=dropped,
-            partitioned=_identity_columns(document, spec),
+            constants=_constants(document, spec, partition),
+            names=name_mapping(properties),
             properties={k: str(v) for k, v in properties.items() if k.startswith(_PASSED_ON)},
             spread=spread_of(document),
             sort=current_sort_order(document),
@@ -272,6 +275,7 @@ def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> No
             hint="Rename the column.",
         )
     check_places(document)
+    name_mapping(properties)
     check_columns(Form.of(properties), columns)
 
 
@@ -320,7 +324,12 @@ def _wanted(groups: Sequence[GroupFiles]) -> Wanted:
     )
 
 
-def _identity_columns(document: Mapping[str, Any], spec: int) -> tuple[int, ...]:
+def _constants(document: Mapping[str, Any], spec: int, partition: Mapping[str, Any]) -> dict[int, Any]:
+    """What the partition says of columns themselves, by their ids, as it is stored."""
     specs = document.get("partition-specs") or [{"spec-id": 0, "fields": document.get("partition-spec") or []}]
     fields = next(found["fields"] for found in specs if int(found["spec-id"]) == spec)
-    return tuple(int(field["source-id"]) for field in fields if field["transform"] == "identity")
+    return {
+        int(field["source-id"]): stored_value(value)
+        for field, value in zip(fields, partition.values(), strict=True)
+        if field["transform"] == "identity"
+    }

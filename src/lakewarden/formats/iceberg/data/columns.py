@@ -144,6 +144,24 @@ def _scalar(value: Any, name: str) -> pa.Scalar:
     return pa.scalar(value).cast(kind) if pa.types.is_temporal(kind) else pa.scalar(value, kind)
 
 
+def partition_constants(schema: Json, values: Mapping[int, Any]) -> dict[int, pa.Scalar]:
+    """Values that a partition has of columns, by id, as they are stored: numbers for times, hex for bytes, text for decimals."""
+    kinds = dict(_primitives(schema))
+    return {number: _stored(value, _primitive(kinds[number])) for number, value in values.items() if number in kinds}
+
+
+def _stored(value: Any, kind: pa.DataType) -> pa.Scalar:
+    if value is None:
+        return pa.scalar(None, kind)
+    if pa.types.is_decimal(kind):
+        return pa.scalar(Decimal(value), kind)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.scalar(bytes.fromhex(value), kind)
+    if pa.types.is_temporal(kind):
+        return pa.scalar(value, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+    return pa.scalar(value, kind)
+
+
 def id_of(field: pa.Field) -> int | None:
     """The id that a column carries; None for one from before the table was Iceberg's."""
     found = (field.metadata or {}).get(FIELD_ID)

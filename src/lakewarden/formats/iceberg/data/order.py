@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -49,7 +49,8 @@ class Order:
     """One group: files of one partition that become fewer.
 
     `columns` is the table's schema, `dropped` has columns that it no longer has and equality deletes still go by, both as
-    metadata spells them. `partitioned` are the ids of columns whose values may be told by the partition alone. `prefix`
+    metadata spells them. `constants` are the values that the partition has of columns, by id: files may lack these. `names`
+    is the mapping by which files without ids are read. `prefix`
     begins the names of the new files, which `spread` spreads over a bucket. `sort` is the order that rows are
     brought into, as metadata spells it. A file is ended at the size of `target`; `sizes` are the least and the greatest
     that the next plan leaves alone.
@@ -62,7 +63,8 @@ class Order:
     prefix: str
     target: int
     dropped: tuple[Mapping[str, Any], ...] = ()
-    partitioned: tuple[int, ...] = ()
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    names: Sequence[Mapping[str, Any]] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     spread: Spread | None = None
     sort: Mapping[str, Any] | None = None
@@ -85,9 +87,13 @@ class Order:
             )
             for one in found["inputs"]
         )
-        tuples = {name: tuple(found[name]) for name in ("dropped", "partitioned", "sizes")}
+        told = {
+            "dropped": tuple(found["dropped"]),
+            "sizes": tuple(found["sizes"]),
+            "constants": {int(number): value for number, value in found["constants"].items()},
+        }
         spread = Spread(**found["spread"]) if found["spread"] is not None else None
-        return cls(**{**found, **tuples, "inputs": inputs, "spread": spread})
+        return cls(**{**found, **told, "inputs": inputs, "spread": spread})
 
 
 @dataclass(frozen=True, slots=True)

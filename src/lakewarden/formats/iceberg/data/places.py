@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, time
 from functools import lru_cache
 from typing import Any
 
 from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.partitions import stored_value
 
 DATA_PATH = "write.data.path"
 OBJECT_STORAGE, PARTITIONED_PATHS = "write.object-storage.enabled", "write.object-storage.partitioned-paths"
@@ -80,7 +82,8 @@ def _partition_path(document: Mapping[str, Any], spec: int, partition: Mapping[s
     for one in sorted(schemas, key=lambda one: (one.get("schema-id") != now, -int(one.get("schema-id") or 0))):
         schema = Schema.model_validate(one)
         if {field.source_id for field in found.fields} <= set(schema.field_ids):
-            return found.partition_to_path(Record(*partition.values()), schema)
+            values = [stored_value(value) if isinstance(value, date | time) else value for value in partition.values()]
+            return found.partition_to_path(Record(*values), schema)
     return ""
 
 

@@ -6,7 +6,7 @@ and an empty one empty, at every depth.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -25,18 +25,17 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class Absent:
-    """What columns are that a file lacks: `defaults` by id. Those in `partitioned` may be told by the partition alone, and
-    are not made up."""
+    """What columns are that a file lacks: what the partition says of them (`constants`), else their initial default, else null."""
 
     defaults: Mapping[int, pa.Scalar] = field(default_factory=dict)
-    partitioned: Collection[int] = frozenset()
+    constants: Mapping[int, pa.Scalar] = field(default_factory=dict)
 
     def column(self, wanted: pa.Field, rows: int) -> pa.Array:
         """Raises UnsupportedTableError where nobody can say."""
         number = _number(wanted)
-        if number in self.partitioned or (number not in self.defaults and not wanted.nullable):
+        found = self.constants.get(number, self.defaults.get(number))
+        if (found is None or not found.is_valid) and not wanted.nullable:
             raise UnsupportedTableError(f"a file lacks the column {wanted.name}; nothing was rewritten")
-        found = self.defaults.get(number)
         return pa.nulls(rows, wanted.type) if found is None else pa.repeat(found, rows)
 
 

@@ -22,10 +22,12 @@ from lakewarden.formats.iceberg.data.columns import (
     id_of,
     initial_defaults,
     lineage_columns,
+    partition_constants,
 )
 from lakewarden.formats.iceberg.data.copy import copied
 from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
 from lakewarden.formats.iceberg.data.foreign_footer import NotCopiedError
+from lakewarden.formats.iceberg.data.names import NAME_MAPPING, has_ids, renamed, with_ids
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
@@ -70,7 +72,8 @@ class _Group:
         style = Style(order.properties, annotated(order.columns), *sorted_as)
         self._writer = Writer(files, order.prefix, self._schema, style, order.target, scratch, order.spread)
         defaults = initial_defaults(order.columns) | initial_defaults({"fields": order.dropped})
-        self._absent = Absent(defaults, frozenset(order.partitioned))
+        known = {"fields": [*order.columns["fields"], *order.dropped]}
+        self._absent = Absent(defaults, partition_constants(known, order.constants))
         self._equality: dict[tuple[str, ...], list[EqualityKeys]] = {}
         self._deleted = 0
 
@@ -121,11 +124,15 @@ class _Group:
         file = Source.of(self._files, one).opened()
         wanted = {id_of(field) for field in [*self._own, *self._keyed, *self._lineage]}
         schema = file.schema_arrow
-        if any(id_of(field) is None for field in schema):
+        by_name = self._order.names is not None and not has_ids(schema)
+        if by_name:
+            assert self._order.names is not None
+            schema = with_ids(schema, self._order.names)
+        elif any(id_of(field) is None for field in schema):
             raise UnsupportedTableError(
                 f"{one.path} was written before its table was Iceberg's, and its columns have no ids; "
                 "nothing was rewritten",
-                hint="Compact this table with Iceberg's own rewrite_data_files.",
+                hint=f"Set the table's {NAME_MAPPING}, as Iceberg's own migration procedures do.",
             )
         if any(column.physical_type == "INT96" for column in _leaves(file)):
             raise UnsupportedTableError(f"{one.path} stores times in an outdated form; nothing was rewritten")
@@ -134,7 +141,8 @@ class _Group:
             yield from _empty(file)
             return
         names = [schema.field(place).name for place in places]
-        yield from file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
+        for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
+            yield renamed(batch, schema) if by_name else batch
 
     def _positions(self, one: Input) -> Positions:
         found: list[Positions] = [np.empty(0, np.int64)]
