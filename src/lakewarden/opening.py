@@ -1,4 +1,4 @@
-"""`lakewarden.open`: the package's front door. It imports nothing before it is used: a command says that it is there
+"""`lakewarden.open` and `lakewarden.lineage`: the package's front doors. They import nothing before they are used: a command says that it is there
 before anything is loaded."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from lakewarden.warden import Warden
+    from lakewarden.writers import Lineage
 
 
 def open(config: str | PathLike[str] | None = None, *, verbose: bool = False, spark: Any = None) -> Warden:
@@ -28,3 +29,13 @@ def _open(config: str | PathLike[str] | None, verbose: bool, spark: Any) -> Ward
 
     logs.configure(verbose=verbose)
     return open_warden(None if config is None else str(config), verbose=verbose, spark=spark)
+
+
+def lineage(writer: str, **said: Any) -> Lineage:
+    """What a writer of yours says with each of its commits: who, where, which version, why, from what.
+
+    Takes what `lakewarden.writers.lineage` takes. Raises ArgumentError for anything else.
+    """
+    from lakewarden.writers import lineage as made
+
+    return made(writer, **said)

@@ -12,6 +12,7 @@ from lakewarden.model.errors.base import (
     UsageError,
     without_claim,
 )
+from lakewarden.model.errors.lineage import LineageError
 from lakewarden.model.errors.plans import (
     ColdCopyLostError,
     DoubtfulCommitError,
@@ -124,6 +125,7 @@ __all__ = [
     "LeaseCorruptError",
     "LeaseHeldError",
     "LeaseLostError",
+    "LineageError",
     "LostRefError",
     "MissingStoreError",
     "NeedsApprovalError",

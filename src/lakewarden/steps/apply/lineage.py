@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+from importlib.metadata import version
+
+from lakewarden.model import lineage as keys
 from lakewarden.model.plan import Plan
 from lakewarden.steps.deployment import Deployment
 
@@ -14,10 +18,12 @@ def lineage(deployment: Deployment, plan: Plan, run_id: str) -> dict[str, str]:
         "lakewarden.job": plan.job,
         "lakewarden.run": run_id,
         "lakewarden.plan": plan.plan_id,
-        "writer.id": deployment.worker,
-        "writer.invocation_id": run_id,
-        "trigger.type": str(actor.trigger),
-        "trigger.operator": actor.operator,
-        "trigger.ticket": actor.ticket or "",
+        keys.WRITER: deployment.worker,
+        keys.HOST: socket.gethostname(),
+        keys.COMMIT_HASH: f"lakewarden-{version('lakewarden')}",
+        keys.INVOCATION: run_id,
+        keys.TRIGGER: str(actor.trigger),
+        keys.OPERATOR: actor.operator,
+        keys.TICKET: actor.ticket or "",
     }
     return {name: value for name, value in found.items() if value}
