@@ -120,12 +120,14 @@ class Warden:
         progress: Progress | None = None,
         wait: float | None = None,
     ) -> RunResult:
-        """Plan and, where `dry_run` does not say otherwise, apply."""
+        """Plan and, where `dry_run` does not say otherwise, apply; a job that repeats, until nothing is left to do."""
+        from lakewarden.night.go_on import go_on
         from lakewarden.night.one_job import plan_job, run_job
 
         spec, asked = job_named(job), self._asked(select, exclude, actor, progress, wait=wait)
         planned = plan_job(self._deployment, self._settings, spec, asked)
-        return run_job(self._deployment, spec, planned, asked).result
+        first = run_job(self._deployment, spec, planned, asked)
+        return go_on(self._deployment, self._settings, spec, asked, first).result
 
     def night(
         self,

@@ -81,6 +81,8 @@ class RunResult:
     refused: tuple[RefusedTable, ...] = ()
     # Whether what is `planned` would go to the trash, and not be deleted.
     to_trash: bool = False
+    # Every run of one command, where it took several plans; this result is the last one's, with what all of them changed.
+    runs: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> Exit:
@@ -104,6 +106,7 @@ class RunResult:
             "looked_at": list(self.looked_at),
             "refused": [asdict(table) for table in self.refused],
             "to_trash": self.to_trash,
+            **({"runs": list(self.runs)} if self.runs else {}),
         }
 
     @staticmethod

@@ -19,6 +19,7 @@ from lakewarden.model.run import PlanResult, RunResult
 from lakewarden.model.table import TableState
 from lakewarden.night.dependence import held_back
 from lakewarden.night.enabled import enabled_jobs, says, selected_states
+from lakewarden.night.go_on import go_on
 from lakewarden.night.names import named_jobs
 from lakewarden.night.one_job import Asked, plan_job, refused_tables, run_job
 from lakewarden.night.resume import resume_open_runs
@@ -100,7 +101,8 @@ class Night:
             self._resumed.append(done)
         planned = plan_job(self._deployment, self._settings, spec, asked)
         self._draft = replace(_planned_by(spec, planned), left_alone=left_alone)
-        result = run_job(self._deployment, spec, planned, asked, self._early.append).result
+        first = run_job(self._deployment, spec, planned, asked, self._early.append)
+        result = go_on(self._deployment, self._settings, spec, asked, first, self._early.append).result
         status = JobStatus(result.status)
         return replace(self._draft, status=status, exit_code=result.exit_code, result=result, planned=result.planned)
 

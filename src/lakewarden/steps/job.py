@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +12,7 @@ from lakewarden.steps.section import JobSection
 
 if TYPE_CHECKING:
     from lakewarden.model.format import Format
+    from lakewarden.model.plan import Plan
     from lakewarden.model.ports import Progress
     from lakewarden.model.run import PlanResult
     from lakewarden.steps.apply.apply import Runner
@@ -52,7 +53,8 @@ class JobSpec:
 
     `after` are the jobs that come before this one where both run the same night. `needs` are those of them whose failure
     would make this job less safe, each with the hazard: what that job left undone is not touched by this one. `ability` is
-    the part of a Format that the job needs; a format without that part is not served.
+    the part of a Format that the job needs; a format without that part is not served. A job that `repeats` is planned again
+    in the same command until nothing is left; its `run` module says what `may_go_on`.
     """
 
     name: Job
@@ -65,6 +67,7 @@ class JobSpec:
     after: tuple[Job, ...] = ()
     needs: Mapping[Job, str] = field(default_factory=dict)
     ability: str | None = None
+    repeats: bool = False
 
     @property
     def cron(self) -> str | None:
@@ -95,6 +98,10 @@ class JobSpec:
         """The jars, by Maven coordinates, that its runs on tables at these addresses need when Spark starts."""
         find = getattr(self._module("run"), "packages_for", None)
         return tuple(find(locations)) if find is not None else ()
+
+    def may_go_on(self, deployment: Deployment, runs: Sequence[str], plan: Plan) -> bool:
+        """Whether a plan may be applied by the command that has made these runs: it changes something, within the budget."""
+        return bool(self._module("run").may_go_on(deployment, runs, plan))
 
     def _module(self, name: str) -> Any:
         return import_module(f"{self.settings.__module__.rpartition('.')[0]}.{name}")

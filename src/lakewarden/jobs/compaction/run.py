@@ -17,7 +17,7 @@ from lakewarden.jobs.compaction.leftovers import let_go, settle_leftovers
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.compaction import GroupFiles, GroupLease, Landed, Prepared
 from lakewarden.model.errors import LeaseHeldError, PlanOutdatedError
-from lakewarden.model.plan import TablePlan
+from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer
 from lakewarden.steps.apply.claim import Claim
@@ -232,6 +232,16 @@ class Run(TableRun):
         self._left[group] = why
         detail = {"table": table.identifier, "group": group, "why": why}
         self.deployment.ledger.runs.step(self.run_id, LEFT, detail)
+
+
+def may_go_on(deployment: Deployment, runs: Sequence[str], plan: Plan) -> bool:
+    """Whether the command that made these runs may apply one more plan: it changes something, within `max_bytes_per_run`."""
+    tables = [table for table in plan.tables if any(table.changes.values())]
+    steps = (step for run in runs for step in deployment.ledger.runs.steps(run) if step.name == COMPACTED)
+    spent = sum(int(step.detail["bytes_removed"]) for step in steps)
+    asked = sum(int(table.detail["compaction"]["bytes"]) for table in tables)
+    budget = _budget(tables)
+    return bool(tables) and (not budget or spent + asked <= budget)
 
 
 def _budget(tables: Sequence[TablePlan]) -> int:

@@ -20,4 +20,5 @@ COMPACTION = JobSpec(
         undo="An engine can roll a table back to the snapshot before, until that one expires.",
     ),
     after=(Job.SNAPSHOT_EXPIRY, Job.PARTITION_EXPIRY),
+    repeats=True,
 )
