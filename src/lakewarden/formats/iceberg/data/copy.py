@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -36,7 +36,7 @@ from lakewarden.formats.iceberg.data.parquet_schema import expected_elements
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.row_groups import Leaf, Piece, bins, checked_pieces, created_by, why_not
 from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, Sources
-from lakewarden.formats.iceberg.data.statistics import as_column, ends_of
+from lakewarden.formats.iceberg.data.statistics import Ends, as_column, ends_of
 from lakewarden.formats.iceberg.data.thrift import Struct
 from lakewarden.formats.iceberg.data.write import Style, described
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
@@ -112,8 +112,9 @@ class _Copy:
     def _written(self, uri: str, pieces: Sequence[Piece], footers: Sequence[Footer], sources: Sources) -> NewFile:
         uri = uri if self._order.spread is None else self._order.spread.place(uri)
         style = Style(self._order.properties, annotated(self._order.columns))
-        file = _NewFile(pieces, footers, sources, self._leaves, style.metrics(self._schema))
-        self._files.put_stream(uri, file.bytes())
+        with ThreadPoolExecutor(1) as pool:
+            file = _NewFile(pieces, footers, sources, self._leaves, style.metrics(self._schema), pool)
+            self._files.put_stream(uri, file.bytes())
         # Read back from where it was put: a file that is not there whole has another end.
         end = self._files.get_range(uri, file.size - len(file.footer), len(file.footer))
         found = _opened(end) if end == file.footer else None
@@ -132,9 +133,11 @@ class _NewFile:
     sources: Sources
     leaves: Sequence[Leaf]
     metrics: Metrics
+    pool: ThreadPoolExecutor
     size: int = 0
     footer: bytes = b""
-    _ends: dict[int, list[Any]] = field(default_factory=dict)
+    _known: list[tuple[int, Ends]] = field(default_factory=list)
+    _reading: Future[None] | None = None
 
     @property
     def rows(self) -> int:
@@ -188,10 +191,15 @@ class _NewFile:
             if found is None:
                 read.add(number)
             else:
-                self.metrics.count(number, found.values, found.nulls)
-                self._ends.setdefault(number, []).extend(found.ends)
+                self._known.append((number, found))
         if read:
-            self._read(piece, source, read)
+            # Beside the copying, and one row group at a time: the bytes of at most two files are in memory for it.
+            self._wait()
+            self._reading = self.pool.submit(self._read, piece, source, read)
+
+    def _wait(self) -> None:
+        if self._reading is not None:
+            self._reading.result()
 
     def _read(self, piece: Piece, source: Source, numbers: set[int]) -> None:
         tops = {leaf.path[0] for leaf in self.leaves if leaf.element.number in numbers}
@@ -205,10 +213,16 @@ class _NewFile:
             raise ValueError(f"a row group has {rows} rows and should have {piece.group.rows}")
 
     def _note(self) -> None:
+        """Take what footers say into the counts and bounds, once nobody else is at them."""
+        self._wait()
         kinds = {leaf.element.number: kind for leaf, kind in _kinds(self.leaves, self.metrics.schema)}
-        for number, ends in self._ends.items():
-            if ends:
-                self.metrics.widen(number, as_column(ends, kinds[number]))
+        ends: dict[int, list[Any]] = {}
+        for number, found in self._known:
+            self.metrics.count(number, found.values, found.nulls)
+            ends.setdefault(number, []).extend(found.ends)
+        for number, some in ends.items():
+            if some:
+                self.metrics.widen(number, as_column(some, kinds[number]))
 
 
 def _shape(fields: Any) -> list[Any]:
