@@ -1,0 +1,81 @@
+"""A task's memory does not grow with its group: large files, ten thousand files, a thousand files of deletes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakewarden.formats.iceberg.data.order import COPIED, ENCODED, EQUALITY, DeleteFile, Input
+from tests.formats.iceberg.data.copying import ENCODED_ONLY, Group, schema_of
+
+MEGABYTE = 1 << 20
+LONGS = schema_of(("a", "long"), ("b", "long"))
+ROOT = Path(__file__).parents[4]
+
+
+def carried_out(group: Group, **more: Any) -> tuple[dict[str, Any], int]:
+    """The answer, and how many bytes the process grew at most."""
+    order = group.base / "order.json"
+    order.write_text(group.order(**more).dumps())
+    command = [sys.executable, "-m", "tests.formats.iceberg.data.peak", str(order)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["answer"]["code"] is None, told["answer"]
+    return told["answer"], told["peak"] - told["before"]
+
+
+@pytest.mark.parametrize("way", [COPIED, ENCODED])
+def test_a_file_that_is_larger_than_the_memory_it_may_take(tmp_path: Path, way: str) -> None:
+    group = Group(tmp_path, LONGS)
+    group.properties["write.parquet.compression-codec"] = "uncompressed"
+    values = np.random.default_rng(1)
+    rows = [pa.array(values.integers(0, 1 << 62, 24_000_000)) for _ in range(2)]
+    table = pa.Table.from_arrays(rows, schema=group.schema)
+    path = group.write(table, compression="none", use_dictionary=False, row_group_size=1_000_000)
+    del table, rows
+    size = path.stat().st_size
+    assert size > 360 * MEGABYTE
+    more = ENCODED_ONLY if way == ENCODED else {}
+    answer, grown = carried_out(group, properties={**group.properties, **more})
+    assert (answer["way"], answer["rows_in"]) == (way, 24_000_000)
+    assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
+
+
+def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
+    group = Group(tmp_path, LONGS)
+    path = group.write([{"a": 1, "b": 2}])
+    for number in range(9_999):
+        other = tmp_path / f"{number}.parquet"
+        os.link(path, other)
+        group.inputs.append(Input(f"file://{other}", path.stat().st_size, 1, 1))
+    answer, grown = carried_out(group)
+    assert (answer["rows_in"], len(answer["files"])) == (10_000, 1)
+    assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
+
+
+def test_a_thousand_files_of_equality_deletes(tmp_path: Path) -> None:
+    group = Group(tmp_path, LONGS)
+    numbers = np.arange(200_000)
+    for start in (0, 100_000):
+        rows = numbers[start : start + 100_000]
+        group.write(pa.Table.from_arrays([pa.array(rows), pa.array(rows)], schema=group.schema))
+    deletes = []
+    keys = Group(tmp_path / "keys", schema_of(("a", "long")))
+    for number in range(1_000):
+        path = keys.write([{"a": number * 100 + n} for n in range(50)])
+        deletes.append(DeleteFile(f"file://{path}", EQUALITY, path.stat().st_size, 50, (1,)))
+    group.inputs = [replace(one, deletes=tuple(deletes)) for one in group.inputs]
+    answer, grown = carried_out(group)
+    assert (answer["rows_deleted"], answer["files"][0]["rows"]) == (50_000, 150_000)
+    assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
