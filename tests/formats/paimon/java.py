@@ -47,6 +47,11 @@ def changes(location: Path, snapshot: int, branch: str = "main") -> list[Row]:
     return _rows(_peer().changes(str(location), branch, snapshot))
 
 
+def between(location: Path, first: int, last: int) -> list[Row]:
+    """The rows that came behind one snapshot, up to another, as an incremental query shows them."""
+    return _rows(_peer().rows(str(location), "main", json.dumps({"incremental-between": f"{first},{last}"})))
+
+
 def tracked_rows(location: Path) -> list[Row]:
     """Every row, with its id and the snapshot that last changed it behind its values."""
     return _rows(_peer().trackedRows(str(location)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,11 @@ import pyarrow as pa
 import pytest
 from pypaimon import CatalogFactory, Schema
 
+from lakewarden.formats.paimon.metadata.read import read_table
+from lakewarden.formats.paimon.metadata.state import table_uuid
 from lakewarden.model.run import RunResult
+from lakewarden.pipeline.rewrite import files as rewriting
+from lakewarden.storage.stores import Stores
 from tests.formats.paimon import java
 from tests.formats.paimon.site import Site
 from tests.support.deployments import Seen
@@ -143,3 +147,120 @@ def test_a_table_with_keys_is_refused(squeezed: Squeezed) -> None:
     refusal = squeezed.plan.table("lake.db.keys").refusal
     assert refusal is not None
     assert "primary key" in refusal.message
+
+
+@dataclass
+class Crowd:
+    """One table, and what others do to it when its files are rewritten and nothing is committed yet."""
+
+    site: Site
+    location: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def compacted(self, meanwhile: Callable[[], object]) -> RunResult:
+        name = f"lake.db.{self.location.name}"
+        plan = self.site.plan(JOB, name)
+        assert plan.table(name).changes["groups"] == 2
+        rewrite = rewriting.rewrite_groups
+
+        def then(*given: Any) -> Iterator[tuple[str, str]]:
+            found = list(rewrite(*given))
+            meanwhile()
+            yield from found
+
+        with self.monkeypatch.context() as patched:
+            patched.setattr(rewriting, "rewrite_groups", then)
+            return self.site.apply(plan)
+
+    def ids(self) -> list[int]:
+        return sorted(row[0] for row in java.rows(self.location))
+
+
+_made = [0]
+
+
+@pytest.fixture
+def crowd(squeezed: Squeezed, monkeypatch: pytest.MonkeyPatch) -> Crowd:
+    """Four files in each of two partitions, ids 0 to 15, and deletion vectors allowed."""
+    _made[0] += 1
+    name = f"crowd{_made[0]}"
+    location = create(squeezed.site.base, name, VECTORS)
+    fill(location, name, {})
+    return Crowd(squeezed.site, location, monkeypatch)
+
+
+def test_rows_deleted_by_a_vector_meanwhile_do_not_come_back(crowd: Crowd) -> None:
+    """The group of the file is dropped, the other lands, and the next run takes the first up with its vector."""
+    name = data_files(crowd.location, "dt=a%3Db")[0]
+    result = crowd.compacted(lambda: java.delete_places(crowd.location, {name: [0]}))
+    assert (result.changed, result.kept) == ({"groups": 1, "files": 4}, {"groups": 1})
+    left = crowd.ids()
+    assert len(left) == 15
+    again = crowd.site.apply(crowd.site.plan(JOB, f"lake.db.{crowd.location.name}"))
+    assert again.changed == {"groups": 1, "files": 4}
+    assert crowd.ids() == left
+
+
+def test_what_paimon_itself_compacted_meanwhile_is_left_to_it(crowd: Crowd) -> None:
+    result = crowd.compacted(lambda: java.compact_append(crowd.location, {"compaction.min.file-num": "2"}))
+    assert (result.changed, result.kept) == ({"groups": 0, "files": 0}, {"groups": 2})
+    assert crowd.ids() == list(range(16))
+
+
+def test_an_overwrite_and_an_append_meanwhile(crowd: Crowd) -> None:
+    def both() -> None:
+        java.write(crowd.location, [(100, "a=b", "x")], overwrite={"dt": "a=b"})
+        java.write(crowd.location, [(101, None, "x")])
+
+    result = crowd.compacted(both)
+    assert result.changed["groups"] == 1
+    assert crowd.ids() == [*range(0, 16, 2), 100, 101]
+
+
+def test_orphan_cleanup_keeps_off_what_is_written_and_not_yet_committed(crowd: Crowd) -> None:
+    before = set(data_files(crowd.location))
+    verdicts: list[str] = []
+
+    def clean() -> None:
+        site = crowd.site
+        kept = dict(site.sections["orphan_cleanup"])
+        site.sections["orphan_cleanup"]["grace_period_hours"] = 0
+        warden = site.another()
+        uuid = table_uuid(read_table(f"file://{crowd.location}/", Stores({})))
+        plan = warden.plan("orphans", select=[f"lake.db.{crowd.location.name}"], unsafe_short_grace=[uuid])
+        new = set(data_files(crowd.location)) - before
+        verdicts.extend(row["verdict"] for row in warden.plan_rows(plan.path) if row["uri"].rpartition("/")[2] in new)
+        site.sections["orphan_cleanup"] = kept
+
+    assert crowd.compacted(clean).status == "done"
+    assert verdicts == ["in_flight", "in_flight"]
+    assert crowd.ids() == list(range(16))
+
+
+@pytest.mark.parametrize("name", ["tracked_vectors", "vectors"])
+def test_paimon_goes_on_with_what_was_compacted(squeezed: Squeezed, name: str) -> None:
+    """Its own deletes, compaction, incremental reading and expiry: on our files, and on those that follow."""
+    place = squeezed.places[name]
+    ours = latest(place)
+    assert java.between(place, ours - 1, ours) == []
+    expected = {row[0] for row in squeezed.before[name]}
+    file = newest_file(place, "dt=a%3Db")
+    java.delete_places(place, {file: [0]})
+    gone = expected - {row[0] for row in java.rows(place)}
+    assert len(gone) == 1
+    java.write(place, [(50, "a=b", "x"), (51, None, "y")])
+    assert sorted(row[0] for row in java.between(place, ours + 1, ours + 2)) == [50, 51]
+    assert java.compact_append(place, {"compaction.min.file-num": "2"}) > 0
+    assert {row[0] for row in java.rows(place)} == (expected - gone) | {50, 51}
+    assert java.expire(place, retain_max=1, retain_min=1, time_retained_ms=0) > 0
+    assert {row[0] for row in java.rows(place)} == (expected - gone) | {50, 51}
+    assert java.orphans(place).paths == ()
+
+
+def latest(location: Path) -> int:
+    return max(int(path.name.removeprefix("snapshot-")) for path in (location / "snapshot").glob("snapshot-*"))
+
+
+def newest_file(location: Path, partition: str) -> str:
+    found = [path for path in location.rglob("*.parquet") if partition in str(path)]
+    return max(found, key=lambda path: path.stat().st_mtime_ns).name

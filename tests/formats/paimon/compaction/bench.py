@@ -128,3 +128,14 @@ class Bench:
         """The data files that have a deletion vector."""
         table = self.table
         return set(read_head(table, Layout.of(table), [], self.stores).vectors)
+
+    def change_schema(self, *changes: Any) -> None:
+        self.catalog.alter_table(self.name, list(changes), False)
+
+    def overwrite(self, rows: pa.Table, partition: Mapping[str, Any] | None = None) -> None:
+        builder = self.catalog.get_table(self.name).new_batch_write_builder().overwrite(dict(partition or {}))
+        writer, commit = builder.new_write(), builder.new_commit()
+        writer.write_arrow(rows)
+        commit.commit(writer.prepare_commit())
+        writer.close()
+        commit.close()

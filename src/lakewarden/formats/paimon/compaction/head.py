@@ -13,6 +13,7 @@ from lakewarden.formats.paimon.manifests.files import identity_of, manifests_of,
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.model.errors import UnreadableMetadataError, UnsupportedTableError
 from lakewarden.model.ports import Files
+from lakewarden.model.uri import canonical
 
 VECTORS = "DELETION_VECTORS"
 
@@ -99,5 +100,5 @@ def _vectors(index: AvroFile | None, layout: Layout) -> dict[str, Vector]:
 def index_path(record: Record, layout: Layout) -> str:
     """The address of a file of deletion vectors."""
     if record.get("_EXTERNAL_PATH"):
-        return str(record["_EXTERNAL_PATH"])
+        return canonical(str(record["_EXTERNAL_PATH"]))
     return layout.index_directory(bytes(record["_PARTITION"]), int(record["_BUCKET"])) + str(record["_FILE_NAME"])

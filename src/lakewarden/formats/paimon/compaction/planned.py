@@ -17,6 +17,7 @@ from lakewarden.formats.paimon.compaction.layout import Layout, bucket_key, of_b
 from lakewarden.formats.paimon.manifests.reader import ADDED, INDEX_MARK
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.ports import Blobs, Part, ReadAvro, Rows, each_part
+from lakewarden.model.uri import canonical
 
 DATA, DELETES, TAKEN = 0, 1, 3
 _ENTRY = {
@@ -134,7 +135,7 @@ def live_by_address(rows: pa.Table, layout: Layout) -> pa.Table:
             pc.not_equal(rows["content"], TAKEN), pc.invert(pc.is_in(rows["path"], value_set=taken.combine_chunks()))
         )
     )
-    outside = {path.rpartition("/")[2]: path for path in live["path"].to_pylist() if path and "/" in path}
+    outside = {path.rpartition("/")[2]: canonical(path) for path in live["path"].to_pylist() if path and "/" in path}
     columns = {
         name: pa.array([_address(text, directory, outside) for text in live[name].to_pylist()], pa.string())
         for name in ("path", "about")
@@ -145,4 +146,6 @@ def live_by_address(rows: pa.Table, layout: Layout) -> pa.Table:
 
 
 def _address(name: str | None, directory: str, outside: Mapping[str, str]) -> str | None:
-    return name if name is None or "/" in name else outside.get(name, f"{directory}{name}")
+    if name is None:
+        return None
+    return canonical(name) if "/" in name else outside.get(name, f"{directory}{name}")
