@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.model.compaction import DELETED_SHARE, FileGroup, PartitionFile, groups_of
+from lakewarden.model import compaction
+from lakewarden.model.compaction import DELETED_SHARE, MANY_DELETES, FileGroup, PartitionFile, groups_of
 
 TARGET = 1000
 
@@ -68,12 +70,67 @@ def test_a_group_has_one_name_in_whatever_order() -> None:
     assert FileGroup((one, other), "").name == FileGroup((other, one), "").name != FileGroup((one,), "").name
 
 
+def test_many_deletes_of_whatever_kind_are_a_reason_also_for_a_large_file() -> None:
+    few, own, shared, both = (
+        PartitionFile(name, 900, rows=100, own=mine, shared=others)
+        for name, mine, others in (
+            ("few", 0, MANY_DELETES - 1),
+            ("own", MANY_DELETES, 0),
+            ("shared", 0, MANY_DELETES),
+            ("both", 1, MANY_DELETES - 1),
+        )
+    )
+    groups = groups_of([few, own, shared, both], TARGET, min_input_files=5)
+    assert sorted(one.path for group in groups for one in group.files) == ["both", "own", "shared"]
+    assert {group.reason for group in groups} == {"deletes"}
+
+
+def test_a_group_has_no_more_deletes_than_one_task_holds() -> None:
+    """Deletes that apply to several files are counted once, those of one file for each file."""
+    most = compaction.GROUP_DELETES
+    shared = [PartitionFile(f"s{i}", 10, rows=100, shared=most) for i in range(8)]
+    assert [len(group.files) for group in groups_of(shared, TARGET, 2)] == [8]
+    own = [PartitionFile(f"o{i}", 10, rows=100, own=most // 4) for i in range(8)]
+    assert [len(group.files) for group in groups_of(own, TARGET, 2)] == [4, 4]
+    alone = [PartitionFile(f"a{i}", 10, rows=100, own=most + 1) for i in range(2)]
+    assert [len(group.files) for group in groups_of(alone, TARGET, 2)] == [1, 1]
+
+
+def test_a_group_has_no_more_files_than_one_task_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "GROUP_FILES", 10)
+    groups = groups_of([file(i, 1) for i in range(35)], TARGET, min_input_files=2)
+    assert [len(group.files) for group in groups] == [10, 10, 10, 5]
+    # What they become is small still, and is taken together by the next plan; the one after it is empty.
+    once = after([file(i, 1) for i in range(35)], groups)
+    again = groups_of(once, TARGET, min_input_files=2)
+    assert [len(group.files) for group in again] == [4]
+    assert groups_of(after(once, again), TARGET, min_input_files=2) == []
+
+
+def test_what_a_group_is_worth() -> None:
+    files = (
+        PartitionFile("a", 100, rows=100, deleted=50, own=1, shared=2, delete_bytes=30),
+        PartitionFile("b", 100, rows=100),
+        PartitionFile("c", 100, rows=0),
+    )
+    worth = FileGroup(files, "small files, level 0").worth(TARGET)
+    assert (worth.files, worth.files_after, worth.bytes, worth.written_bytes) == (3, 1, 300, 250)
+    # Two files fewer to open, and three files of deletes that were read beside the first.
+    assert (worth.requests, worth.delete_bytes) == (5, 30)
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 100)), max_size=60),
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 100), st.integers(0, 15), st.integers(0, 12)), max_size=60),
     st.integers(2, 8),
 )
-def test_no_file_is_in_two_groups_and_the_next_plan_is_empty(sizes: list[tuple[int, int]], least: int) -> None:
-    files = [file(place, size, deleted) for place, (size, deleted) in enumerate(sizes)]
+def test_no_file_is_in_two_groups_and_the_next_plan_is_empty(
+    found: list[tuple[int, int, int, int]], least: int
+) -> None:
+    """Whatever deletes apply: a new file has none, those that apply to others stay with them."""
+    files = [
+        PartitionFile(f"f{place:04d}", size, rows=100, deleted=deleted, own=own, shared=shared)
+        for place, (size, deleted, own, shared) in enumerate(found)
+    ]
     groups = groups_of(files, TARGET, least)
     paths = [one.path for group in groups for one in group.files]
     assert len(paths) == len(set(paths))

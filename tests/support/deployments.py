@@ -138,6 +138,8 @@ class Deployed:
             "catalogs": catalogs,
             **({"storage": self.storage} if self.storage else {}),
             **self.sections,
+            # Tables of a test were written a moment ago; what has to settle is for tests of its own.
+            "compaction": {"settle_minutes": 0, **self.sections.get("compaction", {})},
             "overrides": [{"match": pattern, **sections} for pattern, sections in self.policies.items()],
         }
         return str(write_toml(self.base / name, document))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from lakewarden.cli.compaction_text import show_many, show_worth, table_lines
 from lakewarden.cli.partition_text import drop_question, show_scale, show_scales, why_kept
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import JOBS
@@ -122,6 +123,7 @@ def show_summary(screen: Screen, plan: Plan) -> None:
             if copied:
                 _show_fact(screen, "size", size(copied))
         _show_tallies(screen, plan, add_tallies(*(table.verdicts for table in planned)), {})
+    show_worth(screen, plan)
     screen.line()
 
 
@@ -186,8 +188,8 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     """What a job decided of things that are no files: how many go, and why the others stay."""
     _show_changes(screen, plan.job, table.changes, _words(plan))
     show_scale(screen, table)
-    if found := table.detail.get("compaction"):
-        _show_fact(screen, "they become", number(found["files_after"]), f"files   {size(found['bytes'])} are read")
+    for label, value, words in table_lines(table):
+        _show_fact(screen, label, value, words)
     for line in table.detail.get("refs", {}).get("expire", ()):
         _show_fact(screen, "", line["kind"], f"  {line['name']}: {line['reason']}")
     reasons = Counter(why_kept(line["reason"]) for line in table.detail.get("keep", ()))
@@ -259,6 +261,8 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if plan.job == Job.PARTITION_EXPIRY:
         screen.line()
         return show_scales(screen, planned, SHOWN_TABLES)
+    if plan.job == Job.COMPACTION:
+        return show_many(screen, planned, SHOWN_TABLES)
     if not any(table.verdicts for table in planned):
         return _show_changing(screen, planned)
     orphans = {table.identifier: table.verdicts.get(plan.changing, Tally()) for table in planned}

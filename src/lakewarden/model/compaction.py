@@ -11,16 +11,23 @@ from typing import Any, Protocol
 from lakewarden.model.errors import LakewardenError, Refusal
 from lakewarden.model.ports import Blobs, ReadAvro, Rows
 from lakewarden.model.table import ManifestList, NamedManifest, Pointer, TableState
+from lakewarden.model.worth import Worth
 
 # A file below this share of the target is small; one above the other share is cut in two.
 SMALL, LARGE = 0.75, 1.8
 # Level 0 is below a quarter of the target. Files of one level are rewritten together, so that no row moves at every run.
 LEVELS = (0.25, SMALL)
+SMALL_FILES, DELETES = "small files", "deletes"
 # A file is rewritten for its deletes alone from this share of its rows on.
 DELETED_SHARE = 0.2
-# A group's bytes are at most so many targets: what one task reads and writes.
+# So many files of deletes, or more, that apply to one data file are a reason to rewrite it, however large it is.
+MANY_DELETES = 10
+# A group's bytes are at most so many targets: what one task reads and writes. So are its files, and the deletes that its
+# task has to hold; one file to which more apply is a group by itself.
 GROUP_TARGETS = 2
 GROUP_FILES = 10_000
+GROUP_DELETES = 1_000
+MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,10 @@ class CompactionPolicy:
     max_bytes_per_run: int
     bandwidth_share: float
     lease_ttl_seconds: int
+    many_deletes: int = MANY_DELETES
+    settle_minutes: int = 0
+    rate_bytes_per_second: int = 0
+    branch: str = MAIN
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> CompactionPolicy:
@@ -48,12 +59,24 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFile:
-    """A live data file of one partition. `deleted` are the rows that position deletes and vectors take from it alone."""
+    """A live data file of one partition. `deleted` are the rows that position deletes and vectors take from it alone.
+
+    `own` are the files of deletes that are about it alone, `shared` those that apply to it and may apply to others: equality
+    deletes, and position deletes of several files. `delete_bytes` are the bytes of both.
+    """
 
     path: str
     size: int
     rows: int
     deleted: int = 0
+    own: int = 0
+    shared: int = 0
+    delete_bytes: int = 0
+
+    @property
+    def size_after(self) -> int:
+        """About how large it is without the rows that are deleted by position."""
+        return self.size * (self.rows - self.deleted) // self.rows if self.rows > 0 else self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +93,23 @@ class FileGroup:
     def outputs(self, target: int) -> int:
         """How many files the group becomes: as few as can be without one that is too large."""
         return outputs_of(self.bytes, target)
+
+    def worth(self, target: int) -> Worth:
+        """What the group costs, and what it saves."""
+        after = self.outputs(target)
+        return Worth(
+            groups=1,
+            files=len(self.files),
+            files_after=after,
+            bytes=self.bytes,
+            written_bytes=sum(file.size_after for file in self.files),
+            requests=len(self.files) - after + sum(file.own + file.shared for file in self.files),
+            delete_bytes=sum(file.delete_bytes for file in self.files),
+        )
+
+    def fills_a_file(self, target: int) -> bool:
+        """Whether small files are enough for one that no later plan rewrites, whatever is still added beside it."""
+        return self.reason.startswith(SMALL_FILES) and self.bytes >= SMALL * target
 
     @property
     def name(self) -> str:
@@ -95,6 +135,22 @@ def right_sizes(target: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRules:
+    """How the files of one table are grouped. `fresh` are the snapshots after which a partition has to settle first."""
+
+    identifier: str
+    uuid: str
+    target: int
+    min_input_files: int
+    many_deletes: int = MANY_DELETES
+    fresh: frozenset[int] = frozenset()
+    settle_minutes: int = 0
+    several_specs: bool = False
+    format: str = ""
+    layout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Unit:
     """A file, or files that become one file of this size."""
 
@@ -105,17 +161,23 @@ class _Unit:
     def size(self) -> int:
         return sum(file.size for file in self.files)
 
-    @property
-    def heavy(self) -> bool:
+    def heavy(self, many_deletes: int) -> bool:
         """Whether deletes alone are a reason to rewrite it."""
-        return any(file.deleted > 0 and file.deleted >= DELETED_SHARE * file.rows for file in self.files)
+        return any(
+            (file.deleted > 0 and file.deleted >= DELETED_SHARE * file.rows) or file.own + file.shared >= many_deletes
+            for file in self.files
+        )
 
 
-def groups_of(files: Iterable[PartitionFile], target: int, min_input_files: int) -> list[FileGroup]:
+def groups_of(
+    files: Iterable[PartitionFile], target: int, min_input_files: int, many_deletes: int = MANY_DELETES
+) -> list[FileGroup]:
     """The groups of one partition. A group leaves fewer files, cuts one that is too large, or applies deletes.
 
     What a group becomes is no candidate for the next plan: its files are of the right size, or too few to be grouped. For
-    that, small files that together reach the next level are judged there once more, with what is there already.
+    that, small files that together reach the next level are judged there once more, with what is there already. Only where
+    a partition has more small files, or deletes, than one group may have, what its groups become may be small still: the
+    next plan takes those together, and the one after it is empty.
     """
     units = [_Unit((file,)) for file in sorted(files, key=lambda file: (file.size, file.path))]
     groups: list[FileGroup] = []
@@ -123,8 +185,10 @@ def groups_of(files: Iterable[PartitionFile], target: int, min_input_files: int)
         waiting = sorted((unit for unit in units if unit.size < share * target), key=lambda unit: unit.size)
         units = [unit for unit in units if unit.size >= share * target]
         for some in _bins(waiting, target):
-            whole = _Unit(tuple(file for unit in some for file in unit.files), f"small files, level {level}")
-            if len(some) >= min_input_files or any(unit.heavy for unit in some):
+            enough = len(some) >= min_input_files
+            reason = f"{SMALL_FILES}, level {level}" if enough else DELETES
+            whole = _Unit(tuple(file for unit in some for file in unit.files), reason)
+            if enough or any(unit.heavy(many_deletes) for unit in some):
                 if share * target <= whole.size < LEVELS[-1] * target:
                     units.append(whole)
                 else:
@@ -132,22 +196,33 @@ def groups_of(files: Iterable[PartitionFile], target: int, min_input_files: int)
             else:
                 groups += [FileGroup(unit.files, unit.reason) for unit in some if unit.reason]
     for unit in units:
-        if unit.heavy or unit.size > LARGE * target:
-            groups.append(FileGroup(unit.files, "deletes" if unit.heavy else "too large"))
+        if unit.heavy(many_deletes) or unit.size > LARGE * target:
+            groups.append(FileGroup(unit.files, DELETES if unit.heavy(many_deletes) else "too large"))
     return groups
 
 
 def _bins(units: Sequence[_Unit], target: int) -> list[list[_Unit]]:
     """The units in order, cut where a bin would be more than one task should carry."""
     bins: list[list[_Unit]] = []
-    weight = count = 0
+    weight = count = own = shared = 0
     for unit in units:
-        if not bins or weight + unit.size > GROUP_TARGETS * target or count + len(unit.files) > GROUP_FILES:
+        mine = sum(file.own for file in unit.files)
+        # Of two files of a partition, all shared deletes of the newer one apply to the older one too.
+        most = max(shared, *(file.shared for file in unit.files))
+        if (
+            not bins
+            or weight + unit.size > GROUP_TARGETS * target
+            or count + len(unit.files) > GROUP_FILES
+            or own + mine + most > GROUP_DELETES
+        ):
             bins.append([])
-            weight = count = 0
+            weight = count = own = 0
+            most = max(file.shared for file in unit.files)
         bins[-1].append(unit)
         weight += unit.size
         count += len(unit.files)
+        own += mine
+        shared = most
     return bins
 
 
@@ -157,6 +232,9 @@ class Compactable:
 
     `lists` and `manifests` are what the current snapshot is made of, where the table's state alone does not tell it.
     `layout` is a text for the format's worker: what it has to know of the table to tell where files lie.
+    `written` are the snapshots that brought or took rows, each with its time in ms, where a format tells which files came
+    with which; a table without partitions has none, since it may never be quiet. `several_specs`: deletes that were written
+    without a partition may reach files that have one.
     """
 
     target: int = 0
@@ -165,6 +243,8 @@ class Compactable:
     layout: str = ""
     lists: tuple[ManifestList, ...] | None = None
     manifests: tuple[NamedManifest, ...] = ()
+    written: Mapping[int, int] = field(default_factory=dict)
+    several_specs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +316,8 @@ class RewriteWorker(Protocol):
 
         `partition` (its bytes), `content` (0 data, 1 deletes by position, 2 deletes by equality), `path`, `size` in bytes,
         `rows`, and `about`: the one data file that deletes are about, null where it is not said. Rows of a format whose
-        manifests take away what others added, or name files by bare names, are made whole by `live_files`.
+        manifests take away what others added, or name files by bare names, are made whole by `live_files`. A format
+        whose deletes need them adds `sequence`, `snapshot` and `everywhere` (`pipeline.read.data_files.DATA_FILES`).
         """
         ...
 

@@ -96,7 +96,7 @@ class Plan:
     """The header, `plan.json`. Its id is the hash of everything else in it.
 
     `pointers` are the metadata of every table; `digests` those of the bytes, where other metadata may come under the same
-    name. `notes` say what the plan could not know.
+    name. `notes` say what the plan could not know. `detail` is the job's own, of all tables together.
     """
 
     job: str
@@ -111,6 +111,7 @@ class Plan:
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
+    detail: Mapping[str, Any] = field(default_factory=dict)
     plan_id: str = ""
 
     @property
@@ -182,6 +183,8 @@ class Plan:
             "brakes": {name: list(tables) for name, tables in self.brakes.items()},
             "notes": list(self.notes),
             "digests": dict(self.digests),
+            # Most jobs have none, and what is not there changes no plan's id.
+            **({"detail": dict(self.detail)} if self.detail else {}),
         }
 
     def dumps(self) -> bytes:
@@ -291,5 +294,6 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         brakes={name: tuple(tables) for name, tables in document["brakes"].items()},
         notes=tuple(document["notes"]),
         digests=dict(document["digests"]),
+        detail=dict(document.get("detail") or {}),
         plan_id=document["plan_id"],
     )

@@ -55,6 +55,9 @@ MANIFESTS = pa.schema(
         (HOME, pa.string()),
     ]
 )
+# MANIFESTS, and what their entries inherit where they do not say it themselves: the number of the commit that added them,
+# and its snapshot. Null where a list does not say.
+INHERITED = pa.schema([*MANIFESTS, ("sequence", pa.int64()), ("snapshot", pa.int64())])
 # One row per reason why a key matters.
 MARKS = pa.schema([(TABLE, pa.int32()), (KEY, pa.string()), (KIND, pa.int32()), (MARK, pa.int32())])
 
@@ -116,5 +119,6 @@ _SPARK_TYPES = {
     "string": "string",
     "binary": "binary",
     "bool": "boolean",
+    "double": "double",
     "timestamp[us, tz=UTC]": "timestamp",
 }

@@ -29,6 +29,30 @@ scene("plan/tier-handoff", planned_once=True)(_plan("tier-handoff", "released"))
 scene("plan/physical-deletion", planned_once=True)(_plan("physical-deletion", "released"))
 
 
+@scene("plan/compaction", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("compaction.min_input_files", "2")
+    stage.setting("compaction.rate_bytes_per_second", "1048576")
+    return "plan", "compaction", "--out", "plan"
+
+
+@scene("plan/compaction-beyond-the-budget", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("compaction.min_input_files", "2")
+    stage.setting("compaction.max_bytes_per_run", str(10 << 20))
+    return "plan", "compaction", "--select", "lake.web.*", "--out", "plan"
+
+
+@scene("plan/compaction-settling", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    stage.setting("compaction.min_input_files", "2")
+    stage.setting("compaction.settle_minutes", "90")
+    return "plan", "compaction", "--select", "lake.web.*", "--out", "plan"
+
+
 @scene("plan/nothing-to-do", planned_once=True)
 def _(stage: Stage) -> Words:
     stage.at("cleaned")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 from typing import Any
 
+from lakewarden.jobs.compaction.rate import measured
 from lakewarden.logs import bind
-from lakewarden.model.compaction import Compactable, CompactionPolicy
+from lakewarden.model.compaction import MAIN, Compactable, CompactionPolicy, TableRules
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import TableState
+from lakewarden.model.worth import Budget, Fate, Rate, Worth
 from lakewarden.pipeline.read.notes import note_refusal
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.compare.compare import read_task
@@ -30,7 +33,7 @@ Policies = Mapping[str, CompactionPolicy]
 
 def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
     """Read the manifests of every chosen table, and write down which files would be rewritten together. Changes nothing."""
-    from lakewarden.pipeline.rewrite.groups import Grouped, TableGroups, TableRules, plan_groups
+    from lakewarden.pipeline.rewrite.groups import Grouped, plan_groups
 
     log = bind(job=str(Job.COMPACTION))
     now = deployment.clock.now()
@@ -42,25 +45,24 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     progress("look at tables", 1, STAGES)
     surveys = dict(_surveys(deployment, fleet, policies, chosen))
     rules = {
-        number: TableRules(
-            state.identifier,
-            survey.target,
-            policies[state.identifier].min_input_files,
-            state.format,
-            survey.layout,
-        )
+        number: _rules(state, policies[state.identifier], survey, now)
         for number, state in enumerate(fleet.states)
         if (survey := surveys.get(state.identifier)) and survey.target
     }
+    rate, budget = _limits(deployment, policies)
 
     progress("group files", 2, STAGES)
     wanted = ToRead.of(
-        ((n, _current_only(state := fleet.states[n], surveys[state.identifier])) for n in rules), fleet.homes
+        (
+            (n, _head_only(state := fleet.states[n], surveys[state.identifier], policies[state.identifier].branch))
+            for n in rules
+        ),
+        fleet.homes,
     )
-    grouped = Grouped((), {}, {})
+    grouped = Grouped()
     if rules:
-        read, workers = read_task(deployment), workers_of(deployment)
-        grouped = in_spark(lambda: plan_groups(session.result(), wanted, read, workers, rules, request.directory))
+        read, workers, place = read_task(deployment), workers_of(deployment), request.directory
+        grouped = in_spark(lambda: plan_groups(session.result(), wanted, read, workers, rules, budget, place))
 
     progress("write the plan", 3, STAGES)
     refusals = refusals_of(fleet, Findings())
@@ -71,14 +73,15 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         survey = surveys.get(state.identifier, Compactable(left="it was not looked at"))
         reasons = [*refusals[state.identifier], *([survey.refusal] if survey.refusal else [])]
         reasons += [note_refusal(grouped.notes[number])] if number in grouped.notes else []
-        mine = grouped.tables.get(number, TableGroups())
+        fates = {fate: grouped.of(number, fate) for fate in Fate}
+        policy = policies[state.identifier]
         tables.append(
             table_plan(
                 state,
-                policies[state.identifier].as_values(),
+                policy.as_values(),
                 reasons[0] if reasons else None,
-                changes={} if reasons else {"groups": mine.groups, "files": mine.files},
-                detail={} if reasons else _detail(survey, mine),
+                changes={} if reasons else {"groups": fates[Fate.NOW].groups, "files": fates[Fate.NOW].files},
+                detail={} if reasons else _detail(survey, policy, fates, rate),
             )
         )
     changing = {table.identifier for table in tables if any(table.changes.values())}
@@ -91,6 +94,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         tables=tables,
         roots=tuple(planned_root(r, fleet, Findings()) for r in fleet.roots if changing.intersection(r.tables)),
         parts=grouped.parts,
+        detail=_worth(grouped.ranked.curve, budget, rate, policies) if grouped.ranked.curve else None,
     )
     progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, groups=result.plan.totals()["changes"].get("groups", 0))
@@ -102,12 +106,46 @@ def workers_of(deployment: Deployment) -> dict[str, Any]:
     return {found.format: found.compactor.worker for found in deployment.formats.values() if found.compactor}
 
 
-def _current_only(state: TableState, survey: Compactable) -> TableState:
-    """The table with the manifests of its current snapshot alone."""
+def _head_only(state: TableState, survey: Compactable, branch: str) -> TableState:
+    """The table with the manifests of a branch's newest snapshot alone."""
     lists = survey.lists
     if lists is None:
-        lists = tuple(item for item in state.manifest_lists if item.snapshot_id == state.current_snapshot_id)
+        head = _head(state, branch)
+        lists = tuple(item for item in state.manifest_lists if item.snapshot_id == head)
     return replace(state, manifest_lists=lists, manifests=survey.manifests, files=())
+
+
+def _head(state: TableState, branch: str) -> int | None:
+    """The newest snapshot of a branch; None if the table has no such branch."""
+    if branch == MAIN:
+        return state.current_snapshot_id
+    return next((ref.snapshot_id for ref in state.refs if ref.kind == "branch" and ref.name == branch), None)
+
+
+def _rules(state: TableState, policy: CompactionPolicy, survey: Compactable, now: datetime) -> TableRules:
+    """How the files of a table are grouped. What was committed lately makes the partitions hot that it wrote to."""
+    since = int((now - timedelta(minutes=policy.settle_minutes)).timestamp() * 1000)
+    return TableRules(
+        state.identifier,
+        state.uuid,
+        survey.target,
+        policy.min_input_files,
+        policy.many_deletes,
+        frozenset(snapshot for snapshot, at in survey.written.items() if at > since),
+        policy.settle_minutes,
+        survey.several_specs,
+        state.format,
+        survey.layout,
+    )
+
+
+def _limits(deployment: Deployment, policies: Policies) -> tuple[Rate | None, Budget]:
+    """How fast groups are rewritten, and how much of that one plan may ask for. Both are the whole fleet's."""
+    policy = next(iter(policies.values()), None)
+    if policy is None:
+        return None, Budget()
+    rate = Rate.known(policy.rate_bytes_per_second, measured(deployment.ledger))
+    return rate, Budget.of(policy.max_bytes_per_run, policy.bandwidth_share, rate)
 
 
 def _surveys(
@@ -127,11 +165,31 @@ def _surveys(
         yield from zip((state.identifier for state in states), pool.map(ask, states), strict=True)
 
 
-def _detail(survey: Compactable, mine: Any) -> dict[str, Any]:
-    """What the groups come to: files before and after, and the bytes that are read and written for it."""
+def _detail(
+    survey: Compactable, policy: CompactionPolicy, fates: Mapping[Fate, Worth], rate: Rate | None
+) -> dict[str, Any]:
+    """What the groups come to: those to rewrite now, those beyond the budget, those whose partitions have to settle."""
     if survey.left is not None:
         return {"inactive": survey.left, "keep": [{"label": "files", "reason": survey.left}]}
+    now = fates[Fate.NOW]
     return {
         "target_bytes": survey.target,
-        "compaction": {"files": mine.files, "files_after": mine.outputs, "bytes": mine.bytes},
+        "branch": policy.branch,
+        "compaction": {
+            **now.as_values(),
+            "per_cost": round(now.per_cost, 3),
+            "seconds": round(now.bytes / rate.bytes_per_second, 1) if rate else None,
+        },
+        "beyond_budget": fates[Fate.BEYOND].as_values(),
+        "settling": fates[Fate.SETTLING].as_values(),
+    }
+
+
+def _worth(curve: Sequence[Worth], budget: Budget, rate: Rate | None, policies: Policies) -> dict[str, Any]:
+    """The whole fleet's groups, best first: the sums after each stretch, and where the budget cuts them."""
+    return {
+        "curve": [point.as_values() for point in curve],
+        "budget": asdict(budget),
+        "rate": asdict(rate) if rate else None,
+        "bandwidth_share": next(iter(policies.values())).bandwidth_share,
     }

@@ -14,6 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lakewarden.jobs.compaction.leftovers import let_go, settle_leftovers
+from lakewarden.jobs.compaction.rate import WORKED
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.compaction import GroupFiles, GroupLease, Landed, Prepared
 from lakewarden.model.errors import LeaseHeldError, PlanOutdatedError
@@ -42,7 +43,7 @@ class Run(TableRun):
 
     def __init__(self, claim: Claim, rows: pa.Table) -> None:
         super().__init__(claim)
-        self._groups = _by_table(rows)
+        self._groups = _by_table(rows, {table.identifier: table.detail for table in claim.plan.tables})
         self._left: dict[str, str] = {step["group"]: step["why"] for step in self.steps(LEFT)}
         self._commits = list(self.steps(COMPACTED))
         self._done: dict[str, Mapping[str, Any]] = {name: step for step in self._commits for name in step["groups"]}
@@ -79,8 +80,9 @@ class Run(TableRun):
                         self._leave(table, group.name, f"max_bytes_per_run is {budget}, and that much was rewritten")
                 continue
             self.check_may_go_on()
-            began = self.deployment.clock.boot()
+            began, spent = self.deployment.clock.boot(), self._spent
             self._round(round_)
+            self._measured(self._spent - spent, self.deployment.clock.boot() - began)
             left = sum(len(self._open(table)) for table in tables)
             self.claim.progress("rewrite groups", total - left, total)
             if left:
@@ -89,6 +91,12 @@ class Run(TableRun):
     @property
     def _spent(self) -> int:
         return sum(int(step["bytes_removed"]) for step in self._commits)
+
+    def _measured(self, size: int, seconds: float) -> None:
+        """Remember how fast this round was: the next plan says by it what its groups cost."""
+        if size:
+            detail = {"bytes": size, "seconds": round(seconds, 3)}
+            self.deployment.ledger.runs.step(self.run_id, WORKED, detail)
 
     def _rest(self, worked: float, share: float) -> None:
         """Leave the stores to others for as long as keeps the run to its share of the time."""
@@ -253,11 +261,12 @@ def _share(tables: Sequence[TablePlan]) -> float:
     return min((float(table.policy["bandwidth_share"]) for table in tables), default=1.0)
 
 
-def _by_table(rows: pa.Table) -> dict[str, list[GroupFiles]]:
-    """The plan's groups, by table, in the order of their names."""
+def _by_table(rows: pa.Table, details: Mapping[str, Mapping[str, Any]]) -> dict[str, list[GroupFiles]]:
+    """The plan's groups, by table, in the order of their names, each on its table's branch."""
     found: dict[str, list[GroupFiles]] = {}
     grouped = rows.group_by(["table", "group", "partition"]).aggregate([("uri", "list")])
     for row in grouped.sort_by([("table", "ascending"), ("group", "ascending")]).to_pylist():
-        group = GroupFiles(row["group"], tuple(sorted(row["uri_list"])), partition=row["partition"])
+        branch = details[row["table"]]["branch"]
+        group = GroupFiles(row["group"], tuple(sorted(row["uri_list"])), branch, row["partition"])
         found.setdefault(row["table"], []).append(group)
     return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.model.compaction import RewriteWorker
 from lakewarden.pipeline import columns as c
@@ -20,7 +21,9 @@ from lakewarden.pipeline.read.partitions import chunks
 from lakewarden.storage.stores import Stores
 
 # One row per live file of some manifests; `content`: 0 data, 1 deletes by position, 2 deletes by equality. `about` is the
-# one data file that deletes are about, where they say so. In place of a file, a task's note.
+# one data file that deletes are about, where they say so. `sequence` is the number of the commit that wrote its rows, and
+# `snapshot` the snapshot that added it. Deletes that are `everywhere` reach every partition. In place of a file, a task's
+# note. What a format does not tell is null.
 DATA_FILES = pa.schema(
     [
         (c.TABLE, pa.int32()),
@@ -30,6 +33,9 @@ DATA_FILES = pa.schema(
         ("size", pa.int64()),
         ("rows", pa.int64()),
         ("about", pa.string()),
+        ("sequence", pa.int64()),
+        ("snapshot", pa.int64()),
+        ("everywhere", pa.bool_()),
         ("note", pa.string()),
     ]
 )
@@ -39,7 +45,7 @@ Row = dict[str, Any]
 
 
 def read_data_files(stores: Stores, workers: Mapping[str, RewriteWorker]) -> Callable[[Batches], Batches]:
-    """MANIFESTS in, DATA_FILES out."""
+    """INHERITED in, DATA_FILES out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -60,13 +66,23 @@ def _files(rows: list[Row], stores: Stores, workers: Mapping[str, RewriteWorker]
     for index, row in enumerate(rows):
         if index not in errors and row["rows"] is not None and row["rows"] != counts[index]:
             errors[index] = ValueError(f"has {counts[index]} entries where its list says {row['rows']}")
-    tables = np.array([row[c.TABLE] for row in rows], np.int32)
+    carried = pa.Table.from_pylist(rows, schema=c.INHERITED)
     for part in parts:
         whole = pa.array(~np.isin(part.owner, list(errors)))
-        found = part.table.append_column(c.TABLE, pa.array(tables[part.owner]))
-        found = found.append_column("note", pa.nulls(found.num_rows, pa.string())).filter(whole)
-        yield found.select(DATA_FILES.names).cast(DATA_FILES)
+        yield _spelled_out(part.table, carried.take(pa.array(part.owner))).filter(whole)
     yield _noted([(rows[i][c.TABLE], error_note(rows[i][c.TABLE], e, rows[i]["path"])) for i, e in errors.items()])
+
+
+def _spelled_out(files: pa.Table, manifests: pa.Table) -> pa.Table:
+    """DATA_FILES of what a format told, each beside its manifest."""
+    blank = pa.nulls(files.num_rows)
+    told = {
+        name: files[name].cast(DATA_FILES.field(name).type) if name in files.column_names else blank
+        for name in DATA_FILES.names
+    }
+    for name in ("sequence", "snapshot"):
+        told[name] = pc.coalesce(told[name].cast(pa.int64()), manifests[name])
+    return pa.table({**told, c.TABLE: manifests[c.TABLE]}).cast(DATA_FILES)
 
 
 def _noted(notes: Iterable[tuple[int, str]]) -> pa.Table:

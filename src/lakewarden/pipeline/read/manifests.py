@@ -56,29 +56,29 @@ class ReadTask:
     few_lists: int = FEW_LISTS
 
 
-def read_lists(task: ReadTask) -> Callable[[Batches], Batches]:
-    """LISTS in, MANIFESTS out: what each list names. An error is a row whose path is a note."""
+def read_lists(task: ReadTask, schema: pa.Schema = c.MANIFESTS) -> Callable[[Batches], Batches]:
+    """LISTS in, MANIFESTS (or INHERITED) out: what each list names. An error is a row whose path is a note."""
 
     def run(batches: Batches) -> Batches:
         for rows in _chunks(batches, lambda _: GUESSED_LIST_BYTES):
             blobs = sized(rows, task.stores.get_many([canonical(row["uri"]) for row in rows]))
             reader = task.readers[rows[0]["format"]]
             parts, _, errors, doubts = reader.manifests(blobs, decode_files)
-            found = each_part(parts, errors, partial(_manifests, rows, reader))
+            found = each_part(parts, errors, partial(_manifests, rows, reader, schema))
             _check_totals(rows, found, errors, doubts)
             kept = [_without(errors, table, table["owner"].to_numpy()) for table in found]
             notes = _notes(rows, errors, "uri")
-            named = once(pa.concat_tables([c.MANIFESTS.empty_table(), *(t.select(c.MANIFESTS.names) for t in kept)]))
-            yield from _together([named, _noted_manifests(notes)])
+            named = once(pa.concat_tables([schema.empty_table(), *(t.select(schema.names) for t in kept)]))
+            yield from _together([named, _noted_manifests(notes, schema)])
 
     return run
 
 
 def once(manifests: pa.Table) -> pa.Table:
     """Each manifest once, certain if any of its lists is: the lists of a table's snapshots name mostly the same ones."""
-    keys = [name for name in c.MANIFESTS.names if name != "soft"]
+    keys = [name for name in manifests.column_names if name != "soft"]
     found = manifests.group_by(keys).aggregate([("soft", "min")]).rename_columns([*keys, "soft"])
-    return found.select(c.MANIFESTS.names).cast(c.MANIFESTS)
+    return found.select(manifests.column_names).cast(manifests.schema)
 
 
 def read_manifests(task: ReadTask) -> Callable[[Batches], Batches]:
@@ -155,7 +155,7 @@ def named_by(row: Row) -> str:
     return "list" if "path" in row else "snapshot"
 
 
-def _manifests(rows: list[Row], reader: Reader, part: Part) -> pa.Table:
+def _manifests(rows: list[Row], reader: Reader, schema: pa.Schema, part: Part) -> pa.Table:
     table, owner = part.table, part.owner
     paths = _column(table, "path", pa.string())
     found = pa.table(
@@ -167,6 +167,13 @@ def _manifests(rows: list[Row], reader: Reader, part: Part) -> pa.Table:
             "live": _column(table, "live", pa.int64()),
             "content": pc.fill_null(_column(table, "content", pa.int32()), 0),
             "owner": pa.array(owner),
+            **{
+                name: _column(table, name, pa.int64())
+                if name in table.column_names
+                else pa.nulls(len(paths), pa.int64())
+                for name in schema.names
+                if name not in c.MANIFESTS.names
+            },
         }
     )
     if "extra" not in table.column_names:
@@ -185,7 +192,7 @@ def _manifests(rows: list[Row], reader: Reader, part: Part) -> pa.Table:
             "owner": pa.array(owner),
         }
     )
-    return pa.concat_tables([found, beside])
+    return pa.concat_tables([found, beside], promote_options="default")
 
 
 def _carried(rows: list[Row], owner: NDArray[np.int64]) -> dict[str, pa.Array]:
@@ -379,10 +386,10 @@ def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _noted_manifests(notes: list[tuple[int, str]]) -> pa.Table:
-    blank = {name: None for name in c.MANIFESTS.names}
+def _noted_manifests(notes: list[tuple[int, str]], schema: pa.Schema) -> pa.Table:
+    blank = {name: None for name in schema.names}
     rows = [blank | {c.TABLE: table_id, "path": note, "soft": False, "format": ""} for table_id, note in notes]
-    return pa.Table.from_pylist(rows, schema=c.MANIFESTS)
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _noted_marks(notes: list[tuple[int, str]]) -> pa.Table:

@@ -24,9 +24,9 @@ def partitions_of(spark: SparkSession, wanted: ToRead, read: ReadTask, times: Ti
     return sums.toArrow()
 
 
-def manifests_of(spark: SparkSession, wanted: ToRead, read: ReadTask) -> DataFrame:
-    """MANIFESTS, and notes of lists that are not whole. A few lists are read before a Spark stage has begun."""
+def manifests_of(spark: SparkSession, wanted: ToRead, read: ReadTask, schema: pa.Schema = c.MANIFESTS) -> DataFrame:
+    """MANIFESTS (or INHERITED), and notes of lists that are not whole. A few lists are read before a Spark stage has begun."""
     if wanted.lists.num_rows > read.few_lists:
-        return in_tasks(spread(spark, wanted.lists, wanted.lists.num_rows), read_lists(read), c.MANIFESTS)
-    found = pa.Table.from_batches(read_lists(read)(iter(wanted.lists.to_batches())), schema=c.MANIFESTS)
-    return dealt(spark, once(pa.concat_tables([found, wanted.manifests])))
+        return in_tasks(spread(spark, wanted.lists, wanted.lists.num_rows), read_lists(read, schema), schema)
+    found = pa.Table.from_batches(read_lists(read, schema)(iter(wanted.lists.to_batches())), schema=schema)
+    return dealt(spark, once(pa.concat_tables([found, wanted.manifests], promote_options="default")))

@@ -200,6 +200,7 @@ def draw_up(
     cutoff: datetime | None = None,
     brakes: Mapping[str, tuple[str, ...]] | None = None,
     reached: Mapping[str, Reached] | None = None,
+    detail: Mapping[str, Any] | None = None,
 ) -> PlanResult:
     """The plan, sealed: its header is written where its files are, and remembered, and so is what it saw of the tables."""
     parts = tuple(parts)
@@ -217,6 +218,7 @@ def draw_up(
         brakes=brakes or {},
         notes=tuple(unknowns(fleet)),
         digests={state.identifier: state.digest for state in fleet.states if state.may_be_replaced},
+        detail=detail or {},
     ).sealed()
     header = document.dumps()
     deployment.stores.put(request.directory + PLAN_FILE, header)

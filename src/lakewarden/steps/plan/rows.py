@@ -55,7 +55,11 @@ def of_tables(rows: pa.Table, identifiers: Collection[str]) -> pa.Table:
 
 
 def group_rows(stores: Stores, result: PlanResult, tables: Collection[str]) -> pa.Table:
-    """The files of these tables that a plan rewrites: PLAN_ROWS, and the `group` and the `partition` that each is in."""
+    """The files of these tables that a plan rewrites: PLAN_ROWS, and the `group` and the `partition` that each is in.
+
+    Files without a group are those that the plan leaves as they are for now, with the reason.
+    """
     schema = pa.schema([*c.PLAN_ROWS, ("group", pa.string()), ("partition", pa.binary())])
-    found = rows_of(stores, result, "group", "partition")
-    return pa.concat_tables([schema.empty_table(), *(of_tables(rows, tables) for rows in found)])
+    parts = rows_of(stores, result, "group", "partition")
+    found = pa.concat_tables([schema.empty_table(), *(of_tables(rows, tables) for rows in parts)])
+    return found.filter(pc.is_valid(found["group"]))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lakewarden.formats.iceberg.commit.new_snapshot import current_snapshot
 from lakewarden.formats.iceberg.commit.versions import Versions
 from lakewarden.formats.iceberg.compaction.head import Wanted, read_head
 from lakewarden.formats.iceberg.compaction.new_manifests import Replacement
@@ -37,6 +36,7 @@ from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.metadata.refs import MAIN, head_of
 from lakewarden.formats.iceberg.partitions.drop import commits_in
+from lakewarden.formats.iceberg.partitions.specs import specs_of
 from lakewarden.model.compaction import (
     Compactable,
     CompactionPolicy,
@@ -103,12 +103,18 @@ class IcebergCompactor:
     def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable:
         try:
             document = self._known.loaded(state.metadata_location).document
-            if current_snapshot(document) is None:
-                return Compactable(left="it has no snapshot")
+            if head_of(document, policy.branch) is None:
+                where = "" if policy.branch == MAIN else f" on a branch {policy.branch}"
+                return Compactable(left=f"it has no snapshot{where}")
             check_supported(document, policy)
             self._versions()
             asked = policy.target_file_size_bytes or int(state.properties.get(TARGET, TARGET_BYTES))
-            return Compactable(max(1, asked))
+            specs = specs_of(document)
+            return Compactable(
+                max(1, asked),
+                written={} if specs[int(document.get("default-spec-id") or 0)].unpartitioned else _written(document),
+                several_specs=len({spec.unpartitioned for spec in specs.values()}) > 1,
+            )
         except LakewardenError as error:
             return Compactable(refusal=error.refusal())
         except GARBLED as error:
@@ -292,6 +298,15 @@ def _not_ours_to_read(files: Iterable[LiveFile]) -> str | None:
 
 def _way(found: Rewritten) -> str:
     return f"{found.way}: {found.why}" if found.why else found.way
+
+
+def _written(document: Mapping[str, Any]) -> dict[int, int]:
+    """When each snapshot was made that brought or took rows: one that replaces files brings none."""
+    return {
+        int(snapshot["snapshot-id"]): int(snapshot["timestamp-ms"])
+        for snapshot in document.get("snapshots") or ()
+        if (snapshot.get("summary") or {}).get("operation") != "replace"
+    }
 
 
 def _name_of(groups: Sequence[Replacement]) -> str:

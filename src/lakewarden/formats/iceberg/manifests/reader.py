@@ -27,6 +27,8 @@ LIST_FIELDS = {
     "added": ("added_files_count", "added_data_files_count"),
     "existing": ("existing_files_count", "existing_data_files_count"),
     "deleted": ("deleted_files_count", "deleted_data_files_count"),
+    "sequence": ("sequence_number",),
+    "snapshot": ("added_snapshot_id",),
 }
 MANIFEST_FIELDS = {
     "path": ("data_file.file_path",),
@@ -49,12 +51,13 @@ FILE_FIELDS = {
     "size": ("data_file.file_size_in_bytes",),
     "rows": ("data_file.record_count",),
     "about": ("data_file.referenced_data_file",),
+    "sequence": ("sequence_number",),
 }
 REQUIRED = frozenset({"path", "length", "status", "records", "bytes"})
 # A manifest says in its header by which spec its partitions are to be read.
 SPEC = b"partition-spec-id"
 DELETED = 2  # the status of an entry; added (1) and existing (0) entries are live
-DATA, POSITIONS = 0, 1  # what a file has: rows, or positions of rows that are deleted; 2 is values of such rows
+DATA, POSITIONS, EQUALITY = 0, 1, 2  # what a file has: rows, or positions or values of rows that are deleted
 HELD = ("rows", "deletes", "bytes")
 
 
@@ -145,6 +148,8 @@ def _manifests(table: pa.Table) -> pa.Table:
             "rows": pc.add(live, _counts(table, "deleted")),
             "live": live,
             "content": _content(table),
+            "sequence": _counts(table, "sequence"),
+            "snapshot": _counts(table, "snapshot"),
         }
     )
 
@@ -240,14 +245,20 @@ def _files(entries: pa.Table, owner: Any, specs: Mapping[int, int]) -> Part:
     ]
     number = _places(numbered, distinct)
     blank = pa.nulls(rows.num_rows)
+    content = _content(rows)
     table = pa.table(
         {
             "partition": pa.array(keys, pa.binary()).take(number),
-            "content": _content(rows),
+            "content": content,
             "path": rows["path"],
-            "size": rows["size"],
+            # A vector is a part of a file that may hold many.
+            "size": pc.coalesce(_counts(rows, "part"), rows["size"].cast(pa.int64())),
             "rows": rows["rows"],
             "about": rows["about"] if "about" in rows.column_names else blank.cast(pa.string()),
+            "sequence": _counts(rows, "sequence"),
+            "snapshot": _counts(rows, "snapshot"),
+            # Written without a partition, deletes by equality reach the files of every spec.
+            "everywhere": pc.and_(pc.equal(content, EQUALITY), not names),
         }
     )
     return Part(table, owner)

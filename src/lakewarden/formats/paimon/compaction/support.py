@@ -7,7 +7,7 @@ from lakewarden.formats.paimon.data.types import BY_PAIMON, columns_of
 from lakewarden.formats.paimon.data.write import Form
 from lakewarden.formats.paimon.metadata.options import memory, truth, whole
 from lakewarden.formats.paimon.metadata.table import Schema
-from lakewarden.model.compaction import CompactionPolicy
+from lakewarden.model.compaction import MAIN, CompactionPolicy
 from lakewarden.model.errors import UnsupportedTableError
 
 TARGET, TARGET_BYTES = "target-file-size", 256 << 20
@@ -33,6 +33,8 @@ def check_supported(schema: Schema, policy: CompactionPolicy) -> None:
     options = schema.options
     if schema.primary_keys:
         raise _refused("has a primary key, whose files are merged by Paimon's own writers")
+    if policy.branch != MAIN:
+        raise _refused(f"is to be compacted on its branch {policy.branch}, and only main is there for Paimon")
     if policy.strategy != "binpack":
         raise _refused(f"is to be compacted by {policy.strategy}, and only binpack is there for Paimon")
     if truth(options, "data-evolution.enabled"):
