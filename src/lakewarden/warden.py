@@ -372,10 +372,10 @@ class Warden:
         return verify(self._deployment, run_id)
 
     def audit_who(self, uri: str) -> list[dict[str, Any]]:
-        """Every deletion of this file that the journal knows."""
+        """Every deletion of this file that the journal knows, and what compaction did with it."""
         from lakewarden.reports.audit import who
 
-        return who(self._parts.ledger, uri)
+        return who(self._deployment, uri)
 
     def heartbeat(
         self,

@@ -24,20 +24,16 @@ def table_lines(table: TablePlan) -> Iterator[tuple[str, str, str]]:
     if found is None:
         return
     if found["groups"]:
-        read = f"{size(found['bytes'])} are read, about {size(found['written_bytes'])} written"
-        yield "they become", number(found["files_after"]), f"{_files(found['files_after'])}   {read}"
-        yield "a full scan saves", number(found["requests"]), f"requests{_deletes(found)}"
-    if found["seconds"] is not None:
-        yield "work", duration(found["seconds"]), ""
+        read = f"{size(found['bytes'])} read, about {size(found['written_bytes'])} written"
+        yield "they become", number(found["files_after"]), f"{_one('files', found['files_after']):<5} {read}"
+        yield "a full scan saves", number(found["requests"]), f"{_one('requests', found['requests'])}{_deletes(found)}"
+        if found["seconds"] is not None:
+            yield "work", duration(found["seconds"]), ""
     if (left := table.detail["beyond_budget"])["groups"]:
-        yield "beyond the budget", number(left["groups"]), f"groups of {number(left['files'])} files"
+        yield "beyond the budget", number(left["groups"]), _groups(left)
     if (left := table.detail["settling"])["groups"]:
-        minutes = table.policy["settle_minutes"]
-        yield (
-            "settling",
-            number(left["groups"]),
-            f"groups of {number(left['files'])} files, written to within {minutes} minutes",
-        )
+        within = f"written to within {table.policy['settle_minutes']} min"
+        yield "settling", number(left["groups"]), f"{_groups(left)}, {within}"
     if table.detail["branch"] != "main":
         yield "branch", "", table.detail["branch"]
 
@@ -66,19 +62,19 @@ def show_worth(screen: Screen, plan: Plan) -> None:
     tables = [table.detail for table in plan.tables if table.refusal is None and "compaction" in table.detail]
     now = sum((Worth.of(detail["compaction"]) for detail in tables), Worth())
     left = sum((Worth.of(detail["beyond_budget"]) for detail in tables), Worth())
-    saved = f"{number(now.requests)} requests fewer for a full scan{_deletes(now.as_values())}"
+    saved = f"{Count(now.requests, 'requests')} fewer for a full scan{_deletes(now.as_values())}"
     screen.line()
     screen.line(f"WORTH  {saved}", style="bold")
     cost = f"{size(now.bytes)} read and about {size(now.written_bytes)} written"
     screen.line(f"  cost: {cost}, {_time(plan.detail, now)}")
     if len(curve) > 1 and max(point.requests for point in curve) > 0:
-        _show_curve(screen, curve, now if left.groups else None, plan.detail["budget"]["why"])
+        _show_curve(screen, curve, now if left.groups else None)
     if left.groups:
         rest = f"{Count(left.groups, 'groups')} of {Count(left.files, 'files')}, {size(left.bytes)}"
         screen.line(f"  beyond the budget ({plan.detail['budget']['why']}): {rest}; the next plan has them")
 
 
-def _show_curve(screen: Screen, curve: Sequence[Worth], cut: Worth | None, why: str) -> None:
+def _show_curve(screen: Screen, curve: Sequence[Worth], cut: Worth | None) -> None:
     """A bar for each fifth of the bytes, the best groups first."""
     blocks = screen.can_print(FULL + HALVES)
     whole, most = curve[-1].bytes or 1, max(point.requests for point in curve)
@@ -86,9 +82,7 @@ def _show_curve(screen: Screen, curve: Sequence[Worth], cut: Worth | None, why: 
     screen.line("  best groups first:")
     for point in dict.fromkeys(shown):
         if cut is not None and point.bytes > cut.bytes:
-            screen.line(
-                f"    {'-' * 4} the budget ends here, at {cut.bytes / whole:.0%} of the bytes ({why}) {'-' * 4}"
-            )
+            screen.line(f"    ---- the budget ends here, at {cut.bytes / whole:.0%} of the bytes ----")
             cut = None
         share = point.requests / most
         told = f"{point.bytes / whole:>4.0%} of the bytes"
@@ -98,7 +92,7 @@ def _show_curve(screen: Screen, curve: Sequence[Worth], cut: Worth | None, why: 
 def _time(detail: Values, now: Worth) -> str:
     rate, share = detail["rate"], detail["bandwidth_share"]
     if rate is None:
-        return "for a time that was not measured yet"
+        return "time not measured yet"
     seconds = now.bytes / rate["bytes_per_second"]
     how = "measured" if rate["measured"] else "set"
     speed = f"{size(round(rate['bytes_per_second']))}/s as {how}"
@@ -109,8 +103,12 @@ def _deletes(found: Values) -> str:
     return f", and {size(found['delete_bytes'])} of deletes" if found["delete_bytes"] else ""
 
 
-def _files(count: int) -> str:
-    return "file" if count == 1 else "files"
+def _groups(found: Values) -> str:
+    return f"{_one('groups', found['groups'])} of {Count(found['files'], 'files')}"
+
+
+def _one(kind: str, count: int) -> str:
+    return kind.removesuffix("s") if count == 1 else kind
 
 
 def _left(table: TablePlan, fate: str) -> int:

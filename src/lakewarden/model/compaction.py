@@ -28,6 +28,8 @@ GROUP_TARGETS = 2
 GROUP_FILES = 10_000
 GROUP_DELETES = 1_000
 MAIN = "main"
+# What a run notes of its groups: those of one commit, and one that it leaves as it is.
+COMPACTED, GROUP_LEFT = "compacted", "group left"
 
 
 @dataclass(frozen=True, slots=True)

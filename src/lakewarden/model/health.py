@@ -32,7 +32,7 @@ class TableFacts:
     """What is known of one table. None where nobody has looked.
 
     `live` and `orphans` are what the newest plan of orphan cleanup counted, and `orphans` only while nobody has applied
-    it; `small` are the data files below SMALL_FILE_BYTES, of `data` in all; `broken_refs` lead to no snapshot;
+    it; `small` are the data files below SMALL_FILE_BYTES, of `data` in all, which metadata may tell by itself; `broken_refs` lead to no snapshot;
     `no_expiry` is why snapshot expiry leaves the table alone, where other jobs do not.
     """
 
@@ -105,10 +105,15 @@ def _reasons(facts: TableFacts) -> Iterator[Reason]:
             f"it has {MANY_SNAPSHOTS:,} snapshots or more",
             "Run lakewarden forecast to see what shorter retention releases, then lakewarden plan snapshot-expiry.",
         )
-    data, small = facts.data or Tally(), facts.small or Tally()
-    if small.files >= max(MANY_SMALL_FILES, SMALL_SHARE * data.files):
-        yield Reason(
-            "small files",
-            f"half of its data files or more are below {SMALL_FILE_BYTES >> 20} MiB",
-            "Compact it with an engine.",
-        )
+    if (told := _small_files(facts)) is not None:
+        yield Reason("small files", told, "Run lakewarden plan compaction: it says what rewriting them is worth.")
+
+
+def _small_files(facts: TableFacts) -> str | None:
+    """Of a table whose files nobody listed one by one, their average tells."""
+    data, limit = facts.data or Tally(), f"{SMALL_FILE_BYTES >> 20} MiB"
+    if facts.small is not None:
+        many = facts.small.files >= max(MANY_SMALL_FILES, SMALL_SHARE * data.files)
+        return f"half of its data files or more are below {limit}" if many else None
+    many = data.files >= MANY_SMALL_FILES and data.bytes < data.files * SMALL_FILE_BYTES
+    return f"it has {MANY_SMALL_FILES} data files or more, below {limit} on average" if many else None

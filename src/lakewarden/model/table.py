@@ -90,7 +90,8 @@ class ManifestList:
     """One snapshot's list of manifests, and how many files its summary says it must hold.
 
     `soft` lists belong to states that are no longer current: they protect what they reach while they
-    are there, and a list that is gone protects nothing. `length` is its size in bytes where metadata says it.
+    are there, and a list that is gone protects nothing. `length` is its size in bytes where metadata says it, and
+    `files_bytes` that of the files in it.
     """
 
     uri: str
@@ -100,6 +101,7 @@ class ManifestList:
     snapshot_id: int | None = None
     parent_id: int | None = None
     length: int | None = None
+    files_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.heads import verify_heads
 from lakewarden.model.errors import NotFoundError
 from lakewarden.reports.asked_file import address_of
+from lakewarden.reports.compacted import compacted
 from lakewarden.steps.deployment import Deployment
 
 RUNS_LOOKED_AT = 10_000
@@ -27,9 +27,13 @@ def verify(deployment: Deployment, run_id: str | None) -> dict[str, Any]:
     return {"ok": not problems, "runs": len(known), "problems": problems}
 
 
-def who(ledger: Ledger, uri: str) -> list[dict[str, Any]]:
-    """Every deletion of this file that the journal knows. Raises UsageError for what is no file's address."""
-    return [
+def who(deployment: Deployment, uri: str) -> list[dict[str, Any]]:
+    """Every deletion of this file that the journal knows, and what compaction did with it: who wrote or replaced it.
+
+    Raises UsageError for what is no file's address.
+    """
+    key = address_of(uri)
+    deletions = [
         {
             "run_id": found.run_id,
             "batch": found.batch_no,
@@ -38,5 +42,7 @@ def who(ledger: Ledger, uri: str) -> list[dict[str, Any]]:
             "plan_id": found.plan_id,
             "actor": asdict(found.actor),
         }
-        for found in ledger.journal.find(address_of(uri))
+        for found in deployment.ledger.journal.find(key)
     ]
+    rewritten = ({"outcome": found.pop("did"), **found} for found in compacted(deployment, key) if "run_id" in found)
+    return [*deletions, *rewritten]

@@ -22,6 +22,7 @@ from lakewarden.pipeline.read.manifests import ReadTask, read_lists, read_manife
 from lakewarden.pipeline.read.notes import NOTE
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.reports.asked_file import address_of
+from lakewarden.reports.compacted import compacted
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, load_fleet
 from lakewarden.steps.plan.rows import rows_of
@@ -42,7 +43,8 @@ def explain(deployment: Deployment, uri: str) -> Facts:
     planned = list(_planned(deployment, key))
     deletions = [_deletion(found) for found in deployment.ledger.journal.find(key)]
     there = deployment.stores.head(key) is not None
-    if not (ways or planned or deletions or there or released):
+    rewritten = list(compacted(deployment, key))
+    if not (ways or planned or deletions or there or released or rewritten):
         raise NotFoundError(f"{key} is in no table, no plan, no journal and no store")
     status = _status(ways, planned, deletions, there, released is not None)
     answer: Facts = {"uri": key, "status": status, "exists": there}
@@ -57,6 +59,8 @@ def explain(deployment: Deployment, uri: str) -> Facts:
         answer["unread_tables"] = unread
     if planned:
         answer |= {"newest_plan": planned[0], "first_listed_at": planned[-1]["created_at"]}
+    if rewritten:
+        answer["compaction"] = rewritten
     if deletions:
         answer["journal"] = deletions
     return answer

@@ -133,9 +133,19 @@ def _facts(fleet: Fleet, planned: Planned, refused: Mapping[str, Refusal]) -> It
                 planned=table is not None,
                 live=table.verdicts.get(Verdict.LIVE) if counted and table else None,
                 orphans=table.verdicts.get(Verdict.ORPHAN, Tally()) if counted and table and unused(saved) else None,
+                data=_data_of(state),
                 broken_refs=sum(1 for _ in broken_refs(state)),
             ),
         )
+
+
+def _data_of(state: TableState) -> Tally | None:
+    """The data files of the current snapshot and their bytes, where its summary tells both."""
+    now = (item for item in state.manifest_lists if item.snapshot_id == state.current_snapshot_id)
+    item = next(now, None) if state.current_snapshot_id is not None else None
+    if item is None or item.data_files is None or item.files_bytes is None:
+        return None
+    return Tally(item.data_files, item.files_bytes)
 
 
 def unused(saved: SavedPlan | None) -> bool:

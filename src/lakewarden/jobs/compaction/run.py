@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakewarden.jobs.compaction.leftovers import let_go, settle_leftovers
 from lakewarden.jobs.compaction.rate import WORKED
 from lakewarden.ledger.lease import Lease
-from lakewarden.model.compaction import GroupFiles, GroupLease, Landed, Prepared
+from lakewarden.model.compaction import COMPACTED, GROUP_LEFT, GroupFiles, GroupLease, Landed, Prepared
 from lakewarden.model.errors import LeaseHeldError, PlanOutdatedError
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.run import PlanResult
@@ -31,7 +31,6 @@ from lakewarden.steps.observe.fleet import pointer_of
 from lakewarden.steps.observe.heartbeat import beating
 from lakewarden.steps.plan.rows import group_rows
 
-COMPACTED, LEFT = "compacted", "group left"
 # Groups that are rewritten before the next commits are made, and the most that one commit names in its summary.
 GROUPS_A_ROUND = 64
 # While a run rests, it looks this often whether it may go on.
@@ -44,7 +43,7 @@ class Run(TableRun):
     def __init__(self, claim: Claim, rows: pa.Table) -> None:
         super().__init__(claim)
         self._groups = _by_table(rows, {table.identifier: table.detail for table in claim.plan.tables})
-        self._left: dict[str, str] = {step["group"]: step["why"] for step in self.steps(LEFT)}
+        self._left: dict[str, str] = {step["group"]: step["why"] for step in self.steps(GROUP_LEFT)}
         self._commits = list(self.steps(COMPACTED))
         self._done: dict[str, Mapping[str, Any]] = {name: step for step in self._commits for name in step["groups"]}
 
@@ -239,7 +238,7 @@ class Run(TableRun):
     def _leave(self, table: TablePlan, group: str, why: str) -> None:
         self._left[group] = why
         detail = {"table": table.identifier, "group": group, "why": why}
-        self.deployment.ledger.runs.step(self.run_id, LEFT, detail)
+        self.deployment.ledger.runs.step(self.run_id, GROUP_LEFT, detail)
 
 
 def may_go_on(deployment: Deployment, runs: Sequence[str], plan: Plan) -> bool:

@@ -205,6 +205,7 @@ def manifest_list(snapshot: Mapping[str, Any], *, soft: bool = False) -> Manifes
     """A snapshot's list with the totals of its summary, against which the list is proven whole."""
     summary = snapshot.get("summary") or {}
     data, deletes = summary.get("total-data-files"), summary.get("total-delete-files")
+    size = summary.get("total-files-size")
     FileUri.parse(str(snapshot["manifest-list"]))
     return ManifestList(
         uri=str(snapshot["manifest-list"]),
@@ -213,6 +214,7 @@ def manifest_list(snapshot: Mapping[str, Any], *, soft: bool = False) -> Manifes
         delete_files=None if deletes is None else integer_text(deletes),
         snapshot_id=integer(snapshot["snapshot-id"]),
         parent_id=integer_or_none(snapshot.get("parent-snapshot-id")),
+        files_bytes=None if size is None else integer_text(size),
     )
 
 
