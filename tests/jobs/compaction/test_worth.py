@@ -1,4 +1,4 @@
-"""What a compaction plan takes up, and what it leaves with a reason: many deletes, hot partitions, a budget."""
+"""What a compaction plan takes up, and what it leaves with a reason: many deletes, hot partitions, a budget, branches."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ def create(spark: SparkSession, name: str, files: int, by: str = "", rows: int =
 
 def insert(spark: SparkSession, table: str, first: int, rows: int) -> None:
     spark.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range({first}, {first + rows}, 1, 1)")
+
+
+def rows_and_files(spark: SparkSession, table: str) -> tuple[int, int]:
+    found = [row[0] for row in spark.sql(f"SELECT _file FROM {table}").collect()]
+    return len(found), len(set(found))
 
 
 def reasons(seen: Seen) -> Counter[str]:
@@ -141,12 +146,18 @@ def test_the_rate_of_earlier_runs_is_remembered(lake: Site, spark: SparkSession)
     assert rate["bytes_per_second"] > 1
 
 
-def test_another_branch_is_refused_by_name(lake: Site, spark: SparkSession) -> None:
+def test_a_branch_is_compacted_by_its_name_and_main_stays_as_it_is(lake: Site, spark: SparkSession) -> None:
     table = create(spark, "branched", files=2)
     spark.sql(f"ALTER TABLE {table} CREATE BRANCH audit")
+    spark.sql(f"INSERT INTO {table}.branch_audit SELECT id, 'a' FROM range(50, 54, 1, 1)")
     settings(lake, branch="audit")
-    refusal = lake.plan(JOB, table).table(table).refusal
-    assert refusal is not None
-    assert "audit" in refusal.message
+    plan = lake.plan(JOB, table)
+    assert (plan.table(table).detail["branch"], plan.table(table).changes) == ("audit", {"groups": 1, "files": 3})
+    result = lake.apply(plan)
+    assert (result.status, result.changed) == ("done", {"groups": 1, "files": 3})
+    assert lake.plan(JOB, table).table(table).changes == {"groups": 0, "files": 0}
+    spark.sql(f"REFRESH TABLE {table}")
+    assert rows_and_files(spark, table) == (8, 2)
+    assert rows_and_files(spark, f"{table}.branch_audit") == (12, 1)
     settings(lake, branch="nowhere")
-    assert lake.plan(JOB, table).table(table).detail["inactive"] == "it has no branch nowhere"
+    assert lake.plan(JOB, table).table(table).detail["inactive"] == "it has no snapshot on a branch nowhere"
