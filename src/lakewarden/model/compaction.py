@@ -251,13 +251,14 @@ class Compactable:
 
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
-    """A planned group: its name, the addresses of its files, the branch that they are on, and the bytes of their partition
-    where they are known."""
+    """A planned group: its name, the addresses of its files, the branch that they are on, the bytes of their partition
+    where they are known, and how large they are together."""
 
     name: str
     paths: tuple[str, ...]
     branch: str = "main"
     partition: bytes | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True)

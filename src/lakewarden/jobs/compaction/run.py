@@ -33,6 +33,8 @@ from lakewarden.steps.plan.rows import group_rows
 
 # Groups that are rewritten before the next commits are made, and the most that one commit names in its summary.
 GROUPS_A_ROUND = 64
+# Of these, so many are rewritten before it is looked whether the run may go on; more if they are small.
+GROUPS_A_WAVE, BYTES_A_WAVE = 8, 1 << 30
 # While a run rests, it looks this often whether it may go on.
 SECONDS_BETWEEN_LOOKS = 5.0
 
@@ -178,11 +180,14 @@ class Run(TableRun):
             for table, _, ready in prepared.values()
             for group, text in ready.orders.items()
         ]
-        rows = pa.Table.from_pylist(orders, schema=ORDERS)
         workers, stores = workers_of(self.deployment), self.deployment.stores
-        if orders:
+        sizes = {group.name: group.size for groups in self._groups.values() for group in groups}
+        for some in _waves(orders, sizes):
+            # A freeze, a lost run and a signal stop it here, not only when the round is over.
+            self.check_may_go_on()
+            rows = pa.Table.from_pylist(some, schema=ORDERS)
             spark = self.deployment.warm_spark().result()
-            yield from in_spark(lambda: list(rewrite_groups(spark, rows, workers, stores)))
+            yield from in_spark(partial(_answers, rewrite_groups, spark, rows, workers, stores))
 
     def _commit(
         self,
@@ -241,6 +246,24 @@ class Run(TableRun):
         self.deployment.ledger.runs.step(self.run_id, GROUP_LEFT, detail)
 
 
+def _answers(rewrite: Callable[..., Iterator[tuple[str, str]]], *given: Any) -> list[tuple[str, str]]:
+    return list(rewrite(*given))
+
+
+def _waves(orders: Sequence[dict[str, Any]], sizes: Mapping[str, int]) -> Iterator[list[dict[str, Any]]]:
+    """The orders, so many at a time as are worth a Spark job of their own: small groups all at once, large ones a few."""
+    wave: list[dict[str, Any]] = []
+    weight = 0
+    for order in orders:
+        wave.append(order)
+        weight += sizes.get(order["group"], 0)
+        if len(wave) >= GROUPS_A_WAVE and weight >= BYTES_A_WAVE:
+            yield wave
+            wave, weight = [], 0
+    if wave:
+        yield wave
+
+
 def may_go_on(deployment: Deployment, runs: Sequence[str], plan: Plan) -> bool:
     """Whether the command that made these runs may apply one more plan: it changes something, within `max_bytes_per_run`."""
     tables = [table for table in plan.tables if any(table.changes.values())]
@@ -263,9 +286,9 @@ def _share(tables: Sequence[TablePlan]) -> float:
 def _by_table(rows: pa.Table, details: Mapping[str, Mapping[str, Any]]) -> dict[str, list[GroupFiles]]:
     """The plan's groups, by table, in the order of their names, each on its table's branch."""
     found: dict[str, list[GroupFiles]] = {}
-    grouped = rows.group_by(["table", "group", "partition"]).aggregate([("uri", "list")])
+    grouped = rows.group_by(["table", "group", "partition"]).aggregate([("uri", "list"), ("size", "sum")])
     for row in grouped.sort_by([("table", "ascending"), ("group", "ascending")]).to_pylist():
-        branch = details[row["table"]]["branch"]
-        group = GroupFiles(row["group"], tuple(sorted(row["uri_list"])), branch, row["partition"])
+        branch, paths = details[row["table"]]["branch"], tuple(sorted(row["uri_list"]))
+        group = GroupFiles(row["group"], paths, branch, row["partition"], row["size_sum"])
         found.setdefault(row["table"], []).append(group)
     return found

@@ -221,7 +221,7 @@ class Unpartitioned(Partitioned):
 
 
 ANY_ORDER = settings(
-    max_examples=15,
+    max_examples=5,
     stateful_step_count=25,
     deadline=None,
     phases=(Phase.generate,),

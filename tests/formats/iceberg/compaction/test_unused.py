@@ -130,15 +130,27 @@ def test_nothing_is_told_of_files_whose_commit_is_doubtful(
 
 
 def test_two_processes_of_one_run(bench: Bench) -> None:
-    """The second finds the commit of the first by its name. The first's files are in the table, the second's are not."""
-    ready = bench.prepare(*groups(bench))
-    first, second = bench.rewrite(ready), bench.rewrite(ready)
+    """The second finds the commit of the first by its name. Whose files are in it is not asked: all are kept."""
+    ready, again = bench.prepare(*groups(bench)), bench.prepare(*groups(bench))
+    first, second = bench.rewrite(ready), bench.rewrite(again)
     assert bench.commit(ready, first).groups == ["g0", "g1"]
-    landed = bench.commit(ready, second)
-    assert landed.groups == ["g0", "g1"]
-    assert set(landed.unused.uris) == files_of(second, "g0", "g1")
-    assert landed.unused.named() == set()
+    landed = bench.commit(again, second)
+    assert (landed.groups, list(landed.unused.uris)) == (["g0", "g1"], [])
     assert {one.path for one in bench.live()} == files_of(first, "g0", "g1")
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_a_call_that_is_repeated_does_not_give_away_what_the_first_committed(bench: Bench, rolled_back: bool) -> None:
+    """Also where the commit was taken back meanwhile: its snapshot is in the table's list, and can be gone back to."""
+    ready = bench.prepare(*groups(bench))
+    answers = bench.rewrite(ready)
+    before = bench.document["current-snapshot-id"]
+    assert bench.commit(ready, answers).groups == ["g0", "g1"]
+    if rolled_back:
+        main = {"main": {"snapshot-id": before, "type": "branch"}}
+        bench.change(lambda document: document.update({"current-snapshot-id": before, "refs": main}))
+        bench.table.delete("id = 0")
+    assert list(bench.commit(ready, answers).unused.uris) == []
 
 
 def test_a_file_that_somebody_added_by_name_is_named(bench: Bench) -> None:

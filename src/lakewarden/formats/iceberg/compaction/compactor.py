@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,14 @@ class _Kept:
     spec: int
     partition: dict[str, Any]
     order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """The groups that were read, and those of them that a commit may have named: a repeated one must not forget that."""
+
+    groups: Mapping[str, _Kept]
+    sent: set[str] = field(default_factory=set)
 
 
 class IcebergRewriteWorker:
@@ -148,7 +156,7 @@ class IcebergCompactor:
             else:
                 kept[group.name] = self._order(document, group.name, present, head.deletes, target, run_id)
         orders = {name: item.order.dumps() for name, item in kept.items()}
-        return Prepared(version, orders, done, dropped, kept, branch)
+        return Prepared(version, orders, done, dropped, _Holding(kept), branch)
 
     def commit(
         self,
@@ -164,17 +172,17 @@ class IcebergCompactor:
         dropped = {name: f"{found.code} {found.message}" for name, found in results.items() if found.code is not None}
         groups = tuple(
             Replacement(kept.spec, kept.partition, kept.order, results[name], leases[name].key, leases[name].epoch)
-            for name, kept in prepared.kept.items()
+            for name, kept in prepared.kept.groups.items()
             if name in results and name not in dropped
         )
         if not groups:
             return Landed(None, (), dropped)
         name = f"{properties['lakewarden.run']}/{pointer.identifier}/{_name_of(groups)}"
         table = name_within(pointer.identifier)
-        versions = self._versions()
-        commit = Commit(table, prepared.seen, groups, name, properties, now_ms, may_commit, prepared.branch)
+        versions, sent = self._versions(), prepared.kept.sent
+        commit = Commit(table, prepared.seen, groups, name, properties, now_ms, may_commit, prepared.branch, sent)
         outcome = replace_files(versions, self._files, commit)
-        written = [file.path for group in groups if group.name not in outcome.sent for file in group.result.files]
+        written = [file.path for group in groups if group.name not in sent for file in group.result.files]
         counted = outcome.summary.get
         return Landed(
             outcome.snapshot,

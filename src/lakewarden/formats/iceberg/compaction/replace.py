@@ -41,7 +41,11 @@ MOST_INPUT_SNAPSHOTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit on one branch of a table: its groups, the version that they were read from, and the name it is made under."""
+    """One commit on one branch of a table: its groups, the version that they were read from, and the name it is made under.
+
+    `sent` are the groups whose new files were named to a catalog that did not refuse for certain: of all others it is
+    certain that no version names their files.
+    """
 
     table: str
     seen: Version
@@ -51,6 +55,7 @@ class Commit:
     now_ms: int
     may_commit: Callable[[], None]
     branch: str = MAIN
+    sent: set[str] = field(default_factory=set)
 
     @property
     def base(self) -> Mapping[str, Any]:
@@ -67,17 +72,12 @@ class Commit:
 
 @dataclass
 class Outcome:
-    """What a commit did, by group: which landed, and why the others did not.
-
-    `sent` are the groups whose new files were named to a catalog that did not refuse for certain: of all others it is
-    certain that no version names their files. `failed` is what kept all of them from landing.
-    """
+    """What a commit did, by group: which landed, why the others did not, and what kept all of them from landing."""
 
     snapshot: int | None = None
     landed: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
-    sent: set[str] = field(default_factory=set)
     failed: LakewardenError | None = None
 
 
@@ -90,7 +90,6 @@ def replace_files(
     LeaseLostError if somebody else has committed under a later epoch of a group's lease, or one is not held any more.
     Raises what reading the table raises, and DoubtfulCommitError if nobody can say whether the commit was made.
     """
-    sent: set[str] = set()
     tries = Retrying(
         retry=retry_if_exception_type(MovedOnError),
         stop=stop_after_attempt(TRIES),
@@ -98,47 +97,49 @@ def replace_files(
         reraise=True,
     )
     try:
-        return tries(_try, versions, files, commit, new_id, sent)
+        return tries(_try, versions, files, commit, new_id)
     except MovedOnError:
         why = (
             f"{commit.table} was changed by others each of the {TRIES} times that rewritten files were to be committed; "
             "its files were left as they are"
         )
-        return Outcome(sent=sent, failed=CommitConflictError(why))
+        return Outcome(failed=CommitConflictError(why))
     except (CommitConflictError, LeaseLostError) as error:
-        return Outcome(sent=sent, failed=error)
+        return Outcome(failed=error)
 
 
-def _try(versions: Versions, files: Files, commit: Commit, new_id: Callable[[], uuid.UUID], sent: set[str]) -> Outcome:
+def _try(versions: Versions, files: Files, commit: Commit, new_id: Callable[[], uuid.UUID]) -> Outcome:
     version = versions.current(commit.table)
     if (made := commits_in(version.document, commit.branch).get(commit.name)) is not None:
-        landed = str(made["summary"].get(GROUPS, "")).split(",")
-        return Outcome(int(made["snapshot-id"]), [name for name in landed if name], {}, made["summary"], sent)
+        landed = [name for name in str(made["summary"].get(GROUPS, "")).split(",") if name]
+        # By an earlier call, perhaps another process's: whose files these are is not asked, and all of them are kept.
+        commit.sent.update(landed)
+        return Outcome(int(made["snapshot-id"]), landed, {}, made["summary"])
     _check_same(version, commit)
     _check_fence(version, commit)
     head = _head(version, files, commit)
     dropped = {group.name: why for group in commit.groups if (why := _conflict(group, head, commit)) is not None}
     landing = [group for group in commit.groups if group.name not in dropped]
     if not landing:
-        return Outcome(None, [], dropped, {}, sent)
+        return Outcome(None, [], dropped)
     _check_written(files, landing)
     snapshot = _snapshot(version, files, commit, head, landing, new_id())
     names = [group.name for group in landing]
-    before = frozenset(sent)
+    before = frozenset(commit.sent)
     # The last look before the swap: a worker that was given up meanwhile must not commit.
     commit.may_commit()
-    sent.update(names)
+    commit.sent.update(names)
     try:
         versions.add(commit.table, version, snapshot, commit.branch)
     except RefusedError:
-        sent.intersection_update(before)
+        commit.sent.intersection_update(before)
         raise
     except CatalogUnavailableError as error:
         # The answer may have been lost on its way: the next try looks first whether it was done.
         if versions.current(commit.table).location != version.location:
             raise MovedOnError(error.message) from error
         raise
-    return Outcome(int(snapshot["snapshot-id"]), names, dropped, snapshot["summary"], sent)
+    return Outcome(int(snapshot["snapshot-id"]), names, dropped, snapshot["summary"])
 
 
 def _check_same(version: Version, commit: Commit) -> None:
