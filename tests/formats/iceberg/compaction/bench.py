@@ -22,6 +22,7 @@ from lakewarden.formats.iceberg.commit.versions import SqlVersions
 from lakewarden.formats.iceberg.compaction.head import content_of, live_files
 from lakewarden.formats.iceberg.data.applicable import LiveFile
 from lakewarden.formats.iceberg.data.columns import FIELD_ID
+from lakewarden.formats.iceberg.data.order import Order
 from lakewarden.formats.iceberg.manifests.files import (
     DATA,
     DELETES,
@@ -137,7 +138,8 @@ class Bench:
         return self.compactor.prepare(POINTER, self.document["table-uuid"], wanted, 1 << 29, run)
 
     def rewrite(self, prepared: Prepared) -> dict[str, str]:
-        return {name: self.compactor.worker.rewrite(order, self.stores) for name, order in prepared.orders.items()}
+        worker = self.compactor.worker
+        return {name: worker.rewrite(_measured(order), self.stores) for name, order in prepared.orders.items()}
 
     def commit(
         self,
@@ -157,6 +159,13 @@ class Bench:
     def rows(self) -> list[Any]:
         """As PyIceberg reads them, with each filter of the file's bounds applied."""
         return sorted((tuple(row.values()) for row in self.table.scan().to_arrow().to_pylist()), key=repr)
+
+
+def _measured(order: str) -> str:
+    """Tests put other files in the place of those that were committed: the lengths are told as they are then."""
+    found = Order.loads(order)
+    inputs = (replace(one, size=local_path(one.path).stat().st_size) for one in found.inputs)
+    return replace(found, inputs=tuple(inputs)).dumps()
 
 
 def _with_fields(schema: dict[str, Any], file: dict[str, Any]) -> dict[str, Any]:

@@ -61,9 +61,11 @@ def test_a_column_that_came_later_has_its_initial_default() -> None:
         column(2, "n", "int", **{"initial-default": 7}),
         column(3, "d", "date", **{"initial-default": "2024-02-29"}),
         column(4, "m", "decimal(9,2)", **{"initial-default": "1.50"}),
+        column(5, "t", "time", **{"initial-default": "22:31:08.123456"}),
     )
     found = seen(batch, later)[0]
     assert (found["n"], str(found["d"]), str(found["m"])) == (7, "2024-02-29", "1.50")
+    assert found["t"] == dt.time(22, 31, 8, 123456)
 
 
 @pytest.mark.parametrize("place", ["element", "value"])

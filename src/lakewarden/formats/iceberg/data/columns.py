@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from datetime import time
 from decimal import Decimal
 from typing import Any
 
@@ -141,6 +142,8 @@ def _scalar(value: Any, name: str) -> pa.Scalar:
         return pa.scalar(Decimal(value), kind)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.scalar(bytes.fromhex(value), kind)
+    if pa.types.is_time64(kind):
+        return pa.scalar(time.fromisoformat(value), kind)
     return pa.scalar(value).cast(kind) if pa.types.is_temporal(kind) else pa.scalar(value, kind)
 
 

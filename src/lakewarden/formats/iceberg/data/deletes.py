@@ -42,12 +42,13 @@ def vector_positions(blob: bytes, rows: int, name: str) -> Positions:
     if zlib.crc32(body) != checksum:
         raise IncompleteManifestError(f"the deletion vector {name} has another checksum; nothing was rewritten")
     try:
-        found = np.fromiter(BitMap64.deserialize(body[len(_MAGIC) :]), np.int64)
+        found = BitMap64.deserialize(body[len(_MAGIC) :])
     except Exception as error:  # whatever a damaged bitmap makes its decoder raise
         raise IncompleteManifestError(f"the deletion vector {name} cannot be read ({error})") from error
+    # Counted before they are spelled out: a few bytes of a bitmap can stand for billions of positions.
     if len(found) != rows:
         raise IncompleteManifestError(f"the deletion vector {name} has {len(found)} positions and should have {rows}")
-    return found
+    return np.fromiter(found, np.int64, rows)
 
 
 def file_positions(data: pa.Buffer, paths: Iterable[str], rows: int, name: str) -> Mapping[str, Positions]:

@@ -44,6 +44,7 @@ _KNOWN_OF_GROUP = frozenset(range(CHUNKS, ORDINAL + 1))
 _KNOWN_OF_CHUNK = frozenset({FILE_OFFSET, META, OFFSET_AT, OFFSET_LENGTH, INDEX_AT, INDEX_LENGTH})
 _KNOWN_OF_META = frozenset(range(TYPE, ENCODING_STATISTICS + 1)) | {SIZE_STATISTICS}
 _LARGEST_ORDINAL = (1 << 15) - 1
+_INDEXES = ((OFFSET_AT, OFFSET_LENGTH), (INDEX_AT, INDEX_LENGTH))
 
 
 class NotCopiedError(Exception):
@@ -99,6 +100,12 @@ class RowGroup:
     def bytes(self) -> int:
         return sum(chunk.length for chunk in self.chunks)
 
+    @property
+    def index_bytes(self) -> int:
+        """How long the indexes of its pages are together."""
+        places = (chunk.index(*kind) for chunk in self.chunks for kind in _INDEXES)
+        return sum(place[1] for place in places if place is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Footer:
@@ -145,18 +152,20 @@ def parse_footer(data: bytes, size: int) -> Footer:
         groups = tuple(_group(one, limit) for one in _structs(found, GROUPS))
         rows = _number(found, ROWS)
         _structs(found, SCHEMA)
-    except (GarbledError, KeyError, TypeError, AttributeError) as error:
+    except (GarbledError, LookupError, TypeError, AttributeError) as error:
         raise NotCopiedError(f"a footer cannot be read ({type(error).__name__}: {error})") from error
     if rows != sum(group.rows for group in groups):
         raise NotCopiedError("a footer counts other rows than its row groups")
-    if sum(group.bytes for group in groups) > limit:
+    if sum(group.bytes + group.index_bytes for group in groups) > limit:
         raise NotCopiedError("row groups of a file lie upon each other")
     return Footer(found, rows, groups)
 
 
 def _group(found: Struct, limit: int) -> RowGroup:
     _known(found, _KNOWN_OF_GROUP, "a row group")
-    return RowGroup(found, _number(found, GROUP_ROWS), tuple(_chunk(one, limit) for one in _structs(found, CHUNKS)))
+    if (rows := _number(found, GROUP_ROWS)) < 0:
+        raise GarbledError("a row group has less than no rows")
+    return RowGroup(found, rows, tuple(_chunk(one, limit) for one in _structs(found, CHUNKS)))
 
 
 def _chunk(found: Struct, limit: int) -> Chunk:
@@ -182,7 +191,7 @@ def _chunk(found: Struct, limit: int) -> Chunk:
     _structs({1: Field(LIST, Items(STRUCT, [chunk.statistics]))}, 1)
     if any(not isinstance(name, bytes) for name in chunk.path):
         raise GarbledError("a column has no name")
-    for place in (chunk.index(OFFSET_AT, OFFSET_LENGTH), chunk.index(INDEX_AT, INDEX_LENGTH)):
+    for place in (chunk.index(*kind) for kind in _INDEXES):
         if place is not None and (place[0] < len(MAGIC) or not 0 <= place[1] <= LARGEST or sum(place) > limit):
             raise GarbledError("an index lies outside of the file, or is too large")
     return chunk

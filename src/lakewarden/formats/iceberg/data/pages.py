@@ -32,12 +32,14 @@ class PageWalk:
                 at += self._body(view[at : at + self._left])
                 continue
             try:
-                header, at = loads(view, at)
+                # No more of it than a header may have: what is read of one is a hundred times as large in memory.
+                header, length = loads(view[at : at + _LARGEST_HEADER])
             except ShortError:
-                self._held = bytes(view[at:])
-                if len(self._held) > _LARGEST_HEADER:
+                if len(view) - at >= _LARGEST_HEADER:
                     raise
+                self._held = bytes(view[at:])
                 return
+            at += length
             self._begin(header)
 
     def close(self) -> None:

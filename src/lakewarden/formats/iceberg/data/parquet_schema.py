@@ -59,7 +59,7 @@ def elements_of(schema: Sequence[Struct]) -> list[Element]:
     """The columns of a footer in their order, without the root. Raises NotCopiedError."""
     try:
         found = [_element(one) for one in schema]
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise NotCopiedError(f"a schema cannot be read ({type(error).__name__}: {error})") from error
     open_ones = 1
     for one in found:

@@ -20,6 +20,8 @@ from lakewarden.model.errors import IncompleteManifestError
 LEAST_AVERAGE = 8 << 20
 # A row group is measured while it is written, so it ends somewhat above the size that was asked for.
 _MOST = 1.5
+# Indexes of pages are in memory together until the file ends. They are about a thousandth of their row groups.
+MOST_INDEXES = 64 << 20
 # What Parquet calls the codecs that a table may want. Of two called LZ4, the one that everybody reads.
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
 # Parquet's readers mend what old versions of its writers got wrong, by the name in the footer. Row groups of several
@@ -98,6 +100,8 @@ def checked_pieces(
                 pieces.append(piece)
     if not pieces:
         raise NotCopiedError("it has no rows")
+    if sum(piece.group.index_bytes for piece in pieces) > MOST_INDEXES:
+        raise NotCopiedError(f"the indexes of its pages have more than {MOST_INDEXES} bytes")
     if _small(order, sum(piece.group.bytes for piece in pieces), len(pieces)):
         raise NotCopiedError("its row groups are small")
     return pieces

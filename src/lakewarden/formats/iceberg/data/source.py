@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.formats.iceberg.data.order import Input
 from lakewarden.formats.iceberg.data.write import Sink
+from lakewarden.model.errors import IncompleteManifestError
 from lakewarden.model.uri import canonical
 
 BATCH_ROWS = 65_536
@@ -28,6 +29,14 @@ class DataFiles(Sink, Protocol):
     def get_range(self, uri: str, start: int, length: int) -> bytes: ...
 
 
+def whole(files: DataFiles, path: str, size: int) -> bytes:
+    """A file's bytes, as many as its manifest says: readers find its footer by that. Raises IncompleteManifestError."""
+    found = files.get_range(canonical(path), 0, size)
+    if len(found) != size:
+        raise IncompleteManifestError(f"{path} has {len(found)} bytes and should have {size}; nothing was rewritten")
+    return found
+
+
 class Source:
     """One data file. `data` are its bytes if it was fetched whole."""
 
@@ -36,7 +45,7 @@ class Source:
 
     @staticmethod
     def of(files: DataFiles, one: Input) -> Source:
-        return Source(files, one, files.get(canonical(one.path)) if one.size <= WHOLE else None)
+        return Source(files, one, whole(files, one.path, one.size) if one.size <= WHOLE else None)
 
     def opened(self) -> pq.ParquetFile:
         source: Any = _Ranges(self._files, self._one) if self._data is None else pa.BufferReader(self._data)

@@ -27,7 +27,7 @@ GC_ENABLED = "gc.enabled"
 LISTS = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
 OBJECTS = ("properties", "refs")
 # What a field of a wrong kind makes the readers below raise; the table is refused for it.
-GARBLED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+GARBLED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 # Properties that name a directory the table writes to.
 PATH_PROPERTIES = (
