@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +14,10 @@ from lakewarden import writers
 from lakewarden.model.errors import ArgumentError, LineageError
 from lakewarden.writers import OPTION, SETTING
 from tests.support.lakes import small_lake
+from tests.support.spark import add_sqlite_catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -102,3 +106,26 @@ def test_a_session_is_as_before_whatever_happened_meanwhile(said: writers.Lineag
 def test_what_is_no_input_and_no_table_is_named(said: writers.Lineage, bad: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         said.properties(**bad)
+
+
+def test_commits_of_pyspark_and_of_its_sql_have_the_keys(
+    spark: SparkSession, tmp_path: Path, said: writers.Lineage
+) -> None:
+    add_sqlite_catalog(spark, "writers", tmp_path / "catalog.db", f"file://{tmp_path}/lake")
+    spark.sql("CREATE NAMESPACE writers.shop")
+    name = "writers.shop.orders"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT) USING iceberg "
+        "TBLPROPERTIES ('lineage.required-keys.overwrite' = 'trigger.ticket')"
+    )
+    said.on(spark.range(3).writeTo(name), inputs=[4727]).append()
+    with said.session(spark, "append", name, rows=1):
+        spark.sql(f"INSERT INTO {name} VALUES (7)")
+    spark.sql(f"INSERT INTO {name} VALUES (8)")
+    with pytest.raises(LineageError), said.session(spark, "overwrite", name):
+        spark.sql(f"INSERT OVERWRITE {name} VALUES (9)")
+    found = [row.summary for row in spark.sql(f"SELECT summary FROM {name}.snapshots ORDER BY committed_at").collect()]
+    assert [summary.get("writer.id") for summary in found] == ["ingest-1", "ingest-1", None]
+    assert [summary.get("input.snapshot_ids") for summary in found] == ["4727", None, None]
+    assert [summary.get("input.row_count") for summary in found] == [None, "1", None]
+    assert spark.table(name).count() == 5
