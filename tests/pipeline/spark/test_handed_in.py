@@ -56,6 +56,8 @@ def everything_of(session: SparkSession) -> dict[str, Any]:
 
 def test_a_session_that_is_handed_in_is_left_as_it_was(theirs: SparkSession, world: World) -> None:
     theirs.range(1).collect()
+    mine: Any = theirs.sparkContext.parallelize([(1,)])
+    whose = mine.toDF(["n"]).sparkSession
     before = everything_of(theirs)
     with lakewarden.open(str(world.config), spark=theirs) as warden:
         result = warden.plan(JOB)
@@ -66,7 +68,7 @@ def test_a_session_that_is_handed_in_is_left_as_it_was(theirs: SparkSession, wor
     assert everything_of(theirs) == before
     # The notebook goes on with its own work, in its own time zone.
     assert theirs.sql("select current_timezone()").first()[0] == "Asia/Tokyo"  # type: ignore[index]
-    assert theirs.sparkContext.parallelize([(1,)]).toDF(["n"]).sparkSession is theirs  # type: ignore[attr-defined]
+    assert mine.toDF(["n"]).sparkSession is whose
 
 
 def test_without_it_a_foreign_session_is_not_touched(theirs: SparkSession, world: World) -> None:
