@@ -34,7 +34,7 @@ CARRIED_BY_SPARK = (
 SETTLED = Path(sys.prefix) / f"spark-{hashlib.sha256(repr((JARS, CARRIED_BY_SPARK)).encode()).hexdigest()[:8]}.jars"
 
 # A test session mostly starts up and runs everything once: the quick compiler takes half as long as the thorough one.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 REGION = "us-east-1"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from pyiceberg.types import (
     TimestampType,
     TimestamptzNanoType,
     TimestamptzType,
+    UUIDType,
 )
 
 WIDTH = 16
@@ -90,6 +92,8 @@ def _values(field: NestedField, column: Any) -> list[Any]:
     elif pa.types.is_time64(column.type):
         column = column.cast(pa.int64())
     values: list[Any] = column.to_pylist()
+    if isinstance(field.field_type, UUIDType):
+        values = [UUID(bytes=value) if isinstance(value, bytes) else value for value in values]
     return values
 
 
@@ -111,7 +115,7 @@ def _wrong_column(file: DataFile, number: int, kind: IcebergType, values: list[A
     if lower is None:
         yield "no lower bound is told"
         return
-    of = _number if not isinstance(real[0], str | bytes | float) and not hasattr(real[0], "as_tuple") else None
+    of = _number if not isinstance(real[0], str | bytes | float | UUID) and not hasattr(real[0], "as_tuple") else None
     least, most = min(real), max(real)
     low = of(lower) if of else _bound(kind, lower)
     high = None if upper is None else of(upper) if of else _bound(kind, upper)

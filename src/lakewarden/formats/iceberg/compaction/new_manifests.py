@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from lakewarden.formats.iceberg.commit.new_snapshot import Removal, create_new
 from lakewarden.formats.iceberg.compaction.head import Head
 from lakewarden.formats.iceberg.data.order import NewFile, Order, Rewritten
 from lakewarden.formats.iceberg.manifests.files import ADDED, DATA, manifest_of_version, read_manifest, set_counts
+from lakewarden.formats.iceberg.partitions.summaries import partition_summaries
 from lakewarden.model.ports import Files
 
 
@@ -101,7 +102,10 @@ def new_manifests(
         place = head.data[some[0][0].first][0]
         row, model = head.manifests.records[place], models[place]
         entries = [_fitted(entry, model) for _, found in some for entry in found]
-        data = write_avro(replace(model, records=tuple(entries)))
+        # Bounds are written in today's types: whoever reads them by the header must find these there.
+        columns = some[0][0].order.columns
+        header = {**model.header, "schema": json.dumps(columns), "schema-id": str(columns.get("schema-id", 0))}
+        data = write_avro(replace(model, records=tuple(entries), header=header))
         uri = f"{removal.directory}/{removal.unique}-m{number}.avro"
         create_new(files, uri, data)
         new: Record = {
@@ -110,7 +114,7 @@ def new_manifests(
             "manifest_length": len(data),
             "partition_spec_id": spec,
             "added_snapshot_id": removal.snapshot_id,
-            "partitions": _summaries(row, some, head),
+            "partitions": partition_summaries(head.specs[spec], [group.partition for group, _ in some]),
         }
         counts = {"added_files_count": len(entries), "existing_files_count": 0, "deleted_files_count": 0}
         rows = sum(int(entry["data_file"]["record_count"]) for entry in entries)
@@ -134,9 +138,3 @@ def _fitted(entry: Record, model: AvroFile) -> Record:
     fields = {field["name"]: field for field in model.schema["fields"]}
     inner = {field["name"] for field in fields["data_file"]["type"]["fields"]}
     return {**{name: entry.get(name) for name in fields}, "data_file": {n: entry["data_file"].get(n) for n in inner}}
-
-
-def _summaries(row: Record, some: Collection[tuple[Replacement, Any]], head: Head) -> Any:
-    """What the manifests of all inputs say of their partitions where that is one manifest; else nothing, which is true."""
-    places = {head.data[one.path][0] for group, _ in some for one in group.order.inputs}
-    return row.get("partitions") if len(places) == 1 else None
