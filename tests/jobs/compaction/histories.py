@@ -7,17 +7,12 @@ Each builder takes a workshop and leaves the table of its own name behind.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     DecimalType,
@@ -37,49 +32,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tests.jobs.compaction.java_tables import JavaTable
+from tests.jobs.compaction.workshop import Workshop
 from tests.support.oracle_tables import MERGE_ON_READ
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """A catalog that Spark, Java and PyIceberg share."""
-
-    spark: SparkSession
-    lake: str
-    catalog: Catalog
-    base: Path
-
-    def name(self, table: str) -> str:
-        return f"{self.lake}.t.{table}"
-
-    def create(self, table: str, columns: str, by: str = "", version: int = 2, more: str = "", place: str = "") -> str:
-        name = self.name(table)
-        self.spark.sql(
-            f"CREATE TABLE {name} ({columns}) USING iceberg {f'PARTITIONED BY ({by})' if by else ''} "
-            f"{f'LOCATION {place!r}' if place else ''} TBLPROPERTIES ('format-version'='{version}', "
-            "'write.distribution-mode'='none', 'write.merge.distribution-mode'='none', "
-            f"'write.delete.distribution-mode'='none', 'write.update.distribution-mode'='none'{f', {more}' if more else ''})"
-        )
-        return name
-
-    def java(self, table: str) -> JavaTable:
-        return JavaTable(self.spark, self.name(table))
-
-    def make(self, table: str, *fields: NestedField, by: PartitionSpec | None = None) -> None:
-        self.catalog.create_table(f"t.{table}", Schema(*fields), partition_spec=by or PartitionSpec())
-
-    def table(self, table: str) -> Table:
-        return self.catalog.load_table(f"t.{table}")
-
-    def put(self, table: str, *rows: dict[str, Any]) -> None:
-        """One file, by PyIceberg."""
-        found = self.table(table)
-        found.append(pa.Table.from_pylist(list(rows), schema=found.schema().as_arrow()))
-
 
 Build = Callable[[Workshop], None]
 
