@@ -14,6 +14,7 @@ import pytest
 
 from lakewarden.model.run import RunResult
 from tests.jobs.compaction.histories import BUILDS
+from tests.jobs.compaction.readings import Readings, readings
 from tests.jobs.compaction.true_metrics import data_files, wrong_metrics
 from tests.jobs.compaction.workshop import Workshop
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of
@@ -26,29 +27,8 @@ if TYPE_CHECKING:
 
 JOB, LAKE = "compaction", "histories"
 NAMES = [build.__name__ for build in BUILDS]
-# Java's own reader spells fixed bytes by where they lie, and finds columns without ids by their place in the file.
-NOT_BY_JAVA = {"types_that_spark_lacks", "hive_import", "plain_import"}
-# Times of day are nothing that Spark reads.
-NOT_BY_SPARK = {"types_that_spark_lacks"}
-# PyIceberg reads neither equality deletes nor defaults of columns, and no files of Avro.
-NOT_BY_PYICEBERG = {"deletes_of_java", "vectors_and_values_v3", "defaults_v3", "other_formats", "risen_from_v1"}
 # Left alone by name, or right: what was written before the table was Iceberg's, other formats, types of PyIceberg's.
 LEFT_OR_RIGHT = {"hive_import", "plain_import", "other_formats", "types_that_spark_lacks"}
-LINEAGE = ", _row_id, _last_updated_sequence_number"
-# Rows that bounds of files, and of partitions in manifests, must not hide.
-FILTERS = {
-    "odd_partitions": (
-        "d = double('NaN')", "d IS NULL", "s = ''", "s LIKE 'a/%'", "m < 0", "m = 0", "y = X'00FF'", "y = X''",
-        "at < TIMESTAMP '1970-01-01 00:00:00'", "at IS NULL", "n = -1", "n = 0", "n IS NULL",
-    ),
-    "bounds": ("s > 'y'", "s < 'b'", "d = double('NaN')", "d = 0", "n IS NULL", "n = 5", "st.x > 'a'", "st.x IS NULL"),
-    "types_v1": (
-        "d38 < -1", "d18 > 1", "day < DATE '1000-01-01'", "at < TIMESTAMP '1970-01-01 00:00:00 UTC'", "st.y.z = double('NaN')",
-        "y = X'FFFF'", "local < TIMESTAMP_NTZ '0002-01-01 00:00:00'", "s LIKE 'zzzzzzzzzzzzzzzzzzzz%'", "i = -2147483648",
-    ),
-}  # fmt: skip
-
-Readings = dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -66,27 +46,6 @@ class Compacted:
         steps = self.site.warden.run_detail(self.result.run_id)["steps"]
         details = (step.get("detail") or {} for step in steps)
         return [d["why"] for d in details if d.get("table") == self.workshop.name(name) and "why" in d]
-
-
-def readings(w: Workshop, name: str) -> Readings:
-    """The rows by everyone who can read them, on every branch and tag, as text: no number equals another one that is none."""
-    document = document_of(w.table(name))
-    found: Readings = {}
-    if name not in NOT_BY_JAVA:
-        found["java"] = w.java(name).rows()
-    if name not in NOT_BY_SPARK:
-        more = LINEAGE if document["format-version"] >= 3 else ""
-        for ref in document["refs"]:
-            at = "" if ref == "main" else f"VERSION AS OF '{ref}'"
-            rows = w.spark.sql(f"SELECT *{more if ref == 'main' else ''} FROM {w.name(name)} {at}").collect()
-            found[f"spark {ref}"] = sorted(repr(tuple(row)) for row in rows)
-    if filters := FILTERS.get(name):
-        each = (f"SELECT {place}, count(*) FROM {w.name(name)} WHERE {some}" for place, some in enumerate(filters))
-        found["filtered"] = [repr(tuple(row)) for row in w.spark.sql(" UNION ALL ".join(each)).collect()]
-    if name not in NOT_BY_PYICEBERG:
-        rows = w.table(name).scan().to_arrow().to_pylist()
-        found["pyiceberg"] = sorted(repr(row) for row in rows)
-    return found
 
 
 @pytest.fixture(scope="module")
