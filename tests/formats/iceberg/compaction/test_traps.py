@@ -172,7 +172,14 @@ def test_trap_7_rows_keep_the_ids_that_they_had_before_others_were_deleted(tmp_p
     files = _Memory({"data": sink.getvalue().to_pybytes(), "vector": vector([0])})
     length = len(files.held["vector"])
     deletion = DeleteFile("file:///vector", VECTOR, length, 1, (), 0, length)
-    order = Order("g", 3, columns, (Input("file:///data", 1, 3, 4, 100, (deletion,)),), "file:///new", 1 << 29)
+    order = Order(
+        "g",
+        3,
+        columns,
+        (Input("file:///data", len(files.held["data"]), 3, 4, 100, (deletion,)),),
+        "file:///new",
+        1 << 29,
+    )
     done = rewrite(order, files, tmp_path)
     assert (done.code, done.rows_deleted) == (None, 1)
     (new,) = done.files
