@@ -359,11 +359,7 @@ class Warden:
 
     def unfreeze(self, actor: Actor | None = None) -> bool:
         """Let the workers go on. Whether anything kept them from it."""
-        switches = self._parts.ledger.switches
-        frozen = switches.frozen() is not None
-        if frozen:
-            switches.unfreeze(actor or self.actor())
-        return frozen
+        return self._parts.ledger.switches.unfreeze(actor or self.actor())
 
     def audit_verify(self, run_id: str | None = None) -> dict[str, Any]:
         """Recompute the journal's chains, and compare their heads with the ones kept beside them."""

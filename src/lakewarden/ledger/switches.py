@@ -33,9 +33,12 @@ class Switches:
         """Stop every worker of this deployment before its next batch."""
         self._record(FREEZE, actor, reason)
 
-    def unfreeze(self, actor: Actor) -> None:
-        """Let them go on."""
-        self._record(UNFREEZE, actor, None)
+    def unfreeze(self, actor: Actor) -> bool:
+        """Let them go on. Whether a freeze was in force."""
+        frozen = self.frozen() is not None
+        if frozen:
+            self._record(UNFREEZE, actor, None)
+        return frozen
 
     def frozen(self) -> Freeze | None:
         """The freeze in force, if any."""

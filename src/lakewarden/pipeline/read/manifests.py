@@ -19,11 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.model.errors import (
-    IncompleteManifestError,
-    UnknownAddressError,
-    UnprovenListError,
-)
+from lakewarden.model.errors import IncompleteManifestError, UnknownAddressError, UnprovenListError
 from lakewarden.model.ports import Part, Reader, each_part
 from lakewarden.model.roots import match_key
 from lakewarden.model.uri import canonical
@@ -34,10 +30,8 @@ from lakewarden.pipeline.read.names import KIND_CODES, SOFT, canonical_column, d
 from lakewarden.pipeline.read.notes import NOTE, error_note
 from lakewarden.storage.stores import Stores
 
-# Up to so many lists the driver is done before a Spark stage has begun. Where a cluster waits, its executors are nearer to
-# the store and more than one: there the driver reads no more than would be a single task.
+# Up to so many lists the driver is done before a Spark stage has begun.
 FEW_LISTS = 6_000
-FEW_LISTS_OF_A_CLUSTER = 16
 FILES_AT_ONCE = 1024
 BYTES_AT_ONCE = 48 << 20
 GUESSED_LIST_BYTES = 16 << 10

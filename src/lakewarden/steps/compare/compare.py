@@ -15,7 +15,7 @@ from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
 from lakewarden.pipeline.compare.plan_files import JudgeTask, empty_part
 from lakewarden.pipeline.compare.verdicts import Rules
-from lakewarden.pipeline.read.manifests import FEW_LISTS, FEW_LISTS_OF_A_CLUSTER, ReadTask
+from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask
 from lakewarden.pipeline.read.places import Places
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lakewarden.pipeline.spark.session import SparkSession
 
 STRAY = re.compile(r"part-[0-9a-f]{32}\.parquet")
+# Where a cluster waits, its executors are nearer to the store and more than one: the driver reads what would be one task.
+FEW_LISTS_OF_A_CLUSTER = 16
 
 
 @dataclass(frozen=True)
