@@ -41,8 +41,11 @@ from tests.jobs.compaction.true_metrics import wrong_metrics
 POLICY = CompactionPolicy(True, False, None, "binpack", 2, 0, 1.0, 300)
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+@pytest.fixture(params=["encoded", "copied"])
+def bench(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Row groups are copied as they are where they can be, however small they are, or only where that is worth it."""
+    if request.param == "copied":
+        monkeypatch.setattr("lakewarden.formats.iceberg.data.row_groups.LEAST_AVERAGE", 0)
     return Bench(tmp_path)
 
 
