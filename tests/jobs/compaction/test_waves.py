@@ -1,8 +1,10 @@
-"""How many groups are rewritten before it is looked whether the run may go on."""
+"""How many groups are rewritten before it is looked whether the run may go on, and how long it rests."""
 
 from __future__ import annotations
 
-from lakewarden.jobs.compaction.run import BYTES_A_WAVE, GROUPS_A_WAVE, _waves
+import pytest
+
+from lakewarden.jobs.compaction.run import BYTES_A_WAVE, GROUPS_A_WAVE, _waves, rest_after
 
 
 def waves(*sizes: int) -> list[int]:
@@ -22,3 +24,16 @@ def test_large_groups_go_a_few_at_a_time() -> None:
 
 def test_no_group_is_no_wave() -> None:
     assert waves() == []
+
+
+@pytest.mark.parametrize(
+    ("worked", "moved", "share", "rate", "rest"),
+    [
+        (3.0, 10**9, 0.3, 0, 7.0),
+        (3.0, 10**9, 1.0, 0, 0.0),
+        (3.0, 300, 0.5, 100, 3.0),  # three hundred bytes at fifty a second take six seconds
+        (9.0, 300, 0.5, 100, 0.0),
+    ],
+)
+def test_a_run_keeps_to_its_share_of_the_rate(worked: float, moved: int, share: float, rate: int, rest: float) -> None:
+    assert rest_after(worked, moved, share, rate) == pytest.approx(rest)

@@ -83,11 +83,12 @@ class Run(TableRun):
             self.check_may_go_on()
             began, spent = self.deployment.clock.boot(), self._spent
             self._round(round_)
-            self._measured(self._spent - spent, self.deployment.clock.boot() - began)
+            moved, worked = self._spent - spent, self.deployment.clock.boot() - began
+            self._measured(moved, worked)
             left = sum(len(self._open(table)) for table in tables)
             self.claim.progress("rewrite groups", total - left, total)
             if left:
-                self._rest(self.deployment.clock.boot() - began, _share(tables))
+                self._rest(rest_after(worked, moved, _share(tables), _rate(tables)))
 
     @property
     def _spent(self) -> int:
@@ -99,9 +100,9 @@ class Run(TableRun):
             detail = {"bytes": size, "seconds": round(seconds, 3)}
             self.deployment.ledger.runs.step(self.run_id, WORKED, detail)
 
-    def _rest(self, worked: float, share: float) -> None:
-        """Leave the stores to others for as long as keeps the run to its share of the time."""
-        until = self.deployment.clock.boot() + worked * (1 / share - 1)
+    def _rest(self, seconds: float) -> None:
+        """Leave the stores to others for so long."""
+        until = self.deployment.clock.boot() + seconds
         while (left := until - self.deployment.clock.boot()) > 0:
             self.check_may_go_on()
             self.deployment.clock.sleep(min(left, SECONDS_BETWEEN_LOOKS))
@@ -281,6 +282,20 @@ def _budget(tables: Sequence[TablePlan]) -> int:
 
 def _share(tables: Sequence[TablePlan]) -> float:
     return min((float(table.policy["bandwidth_share"]) for table in tables), default=1.0)
+
+
+def _rate(tables: Sequence[TablePlan]) -> int:
+    """How many bytes a second are said to be rewritten; 0 is as many as are seen to be."""
+    return min((int(table.policy["rate_bytes_per_second"]) for table in tables), default=0)
+
+
+def rest_after(worked: float, moved: int, share: float, rate: int) -> float:
+    """How long to rest after so many seconds in which so many bytes were rewritten.
+
+    Whatever rate was seen in these seconds, a share of the time is the same share of it. Of a rate that is set, the bytes
+    say how long they should have taken.
+    """
+    return max(0.0, moved / (share * rate) - worked) if rate else worked * (1 / share - 1)
 
 
 def _by_table(rows: pa.Table, details: Mapping[str, Mapping[str, Any]]) -> dict[str, list[GroupFiles]]:
