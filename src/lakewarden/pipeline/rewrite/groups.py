@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakewarden.model.compaction import FileGroup, RewriteWorker, TableRules, groups_of
+from lakewarden.model.errors import LakewardenError
 from lakewarden.model.plan import PartFile
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.model.worth import Budget, Fate, Ranked, Worth
@@ -24,6 +25,7 @@ from lakewarden.pipeline.compare.answer import PARTS, added_up, answer_schema, p
 from lakewarden.pipeline.compare.plan_files import write_part
 from lakewarden.pipeline.read.data_files import DATA_FILES, read_data_files
 from lakewarden.pipeline.read.manifests import ReadTask
+from lakewarden.pipeline.read.notes import error_note
 from lakewarden.pipeline.read.partition_counts import manifests_of
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.pipeline.rewrite.partition_files import is_hot, partition_files
@@ -123,7 +125,11 @@ def _by_partition(
             return pa.Table.from_pylist(notes.select([c.TABLE, "note"]).to_pylist(), schema=GROUPED)
         rule = rules[table]
         hot = is_hot(rows, rule.fresh)
-        live = workers[rule.format].live_files(rows, rule.layout)
+        try:
+            live = workers[rule.format].live_files(rows, rule.layout)
+        except LakewardenError as error:
+            note = error_note(table, error, f"partition {partition.hex()}:")
+            return pa.Table.from_pylist([{c.TABLE: table, "note": note}], schema=GROUPED)
         found = groups_of(partition_files(live), rule.target, rule.min_input_files, rule.many_deletes)
         told = [{**row, "partition": partition} for one in found for row in _rows(one, table, rule, hot)]
         return pa.Table.from_pylist(told, schema=GROUPED)

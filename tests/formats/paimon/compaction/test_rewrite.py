@@ -62,7 +62,13 @@ def some_rows(first: int) -> pa.Table:
             "map": [("k", None)],
             "row": {"x": 1, "y": None},
         },
-        {"id": first + 1, "list": [None, "a"], "map": [], "row": {"x": None, "y": []}, "d": float("nan")},
+        {
+            "id": first + 1,
+            "list": [None, "a"],
+            "map": [],
+            "row": {"x": None, "y": []},
+            "d": None if first else float("nan"),
+        },
         {"id": first + 2},
     ]
     return pa.Table.from_pylist(rows, schema=TYPES)
@@ -114,7 +120,8 @@ def test_statistics_are_those_of_the_rows(bench: Bench) -> None:
     # Cut to sixteen characters or bytes, upwards for the greatest; of bytes that cannot be, there is no bound.
     assert found["text"] == ("x" * 16, "x" * 15 + "y", 6)
     assert found["raw"] == (None, None, 6)
-    assert found["d"] == (None, None, 3)
+    # One file has a number that is none: where it sorts, engines do not agree.
+    assert found["d"] == (None, None, 5)
     assert found["f"] == (0.5, 0.5, 6)
     assert found["day"] == (date(2024, 2, 29), date(2024, 2, 29), 6)
     assert found["at"] == (datetime(2024, 1, 1, 1, 2, 3, 456789),) * 2 + (6,)

@@ -10,6 +10,7 @@ from lakewarden.formats.paimon.compaction.layout import Layout
 from lakewarden.formats.paimon.data.types import BY_PAIMON
 from lakewarden.formats.paimon.data.vectors import Vector
 from lakewarden.formats.paimon.manifests.files import identity_of, manifests_of, opened, read_needed
+from lakewarden.formats.paimon.metadata.options import truth
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.model.errors import UnreadableMetadataError, UnsupportedTableError
 from lakewarden.model.ports import Files
@@ -50,7 +51,24 @@ class Head:
 
 
 def read_head(table: PaimonTable, layout: Layout, names: Collection[str], files: Files) -> Head:
-    """The files of these names that are live. Raises IncompleteManifestError for what cannot be read whole."""
+    """The files of these names that are live. Raises IncompleteManifestError for what cannot be read whole,
+    UnsupportedTableError where readers would not apply the vectors that are there."""
+    try:
+        head = _read_head(table, layout, names, files)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UnreadableMetadataError(
+            f"a manifest of {table.location} lacks or garbles a field ({type(error).__name__}: {error})"
+        ) from error
+    if head.vectors and not truth(table.main.schema.options, "deletion-vectors.enabled"):
+        raise UnsupportedTableError(
+            "the table has deletion vectors and deletion-vectors.enabled is not true, so its readers show rows that are "
+            "deleted; nothing was touched",
+            hint=BY_PAIMON,
+        )
+    return head
+
+
+def _read_head(table: PaimonTable, layout: Layout, names: Collection[str], files: Files) -> Head:
     latest = table.main.latest
     manifests = manifests_of(table, latest, files) if latest is not None else None
     if latest is None or manifests is None:

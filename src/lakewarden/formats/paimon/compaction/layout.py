@@ -17,7 +17,7 @@ from lakewarden.formats.paimon.metadata.options import truth
 from lakewarden.formats.paimon.metadata.support import data_directory, external_paths
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.formats.paimon.partitions.values import DEFAULT_NAME, Column, Value, decode, partition_columns
-from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.errors import UnreadableMetadataError, UnsupportedTableError
 from lakewarden.model.uri import FileUri
 
 _SPELLED_ALIKE = frozenset({"STRING", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
@@ -79,7 +79,8 @@ class Layout:
         return cls(**{**found, "keys": tuple(Column(**key) for key in found["keys"])})
 
     def directory(self, partition: bytes, bucket: int) -> str:
-        """Where a bucket's files lie below the table's directory. Raises ValueError for bytes that are no partition."""
+        """Where a bucket's files lie below the table's directory. Raises UnreadableMetadataError for bytes that are no
+        partition."""
         return self._below(self.location, partition, bucket)
 
     def for_new_files(self, partition: bytes, bucket: int) -> str:
@@ -91,7 +92,10 @@ class Layout:
         return self.directory(partition, bucket) if self.index_beside_data else f"{self.location}index/"
 
     def _below(self, root: str, partition: bytes, bucket: int) -> str:
-        values = decode(partition, self.keys)
+        try:
+            values = decode(partition, self.keys)
+        except ValueError as error:
+            raise UnreadableMetadataError(f"a manifest of {self.location} garbles a partition ({error})") from error
         named = "".join(
             f"{_escaped(key.name)}={_escaped(self._spelled(value))}/"
             for key, value in zip(self.keys, values, strict=True)
