@@ -31,7 +31,7 @@ from lakewarden.formats.iceberg.data.names import NAME_MAPPING, has_ids, renamed
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
-from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, whole
+from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, aligned_batches, whole
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
@@ -141,7 +141,7 @@ class _Group:
             yield from _empty(file)
             return
         names = [schema.field(place).name for place in places]
-        for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
+        for batch in aligned_batches(file, names):
             yield renamed(batch, schema) if by_name else batch
 
     def _positions(self, one: Input) -> Positions:
