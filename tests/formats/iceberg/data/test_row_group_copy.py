@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -127,7 +128,7 @@ def long_rows(start: int = 0, count: int = 500) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def group(tmp_path: Path) -> Group:
-    found = Group(tmp_path, LONG)
+    found = Group(tmp_path, deepcopy(LONG))
     for n in range(3):
         found.write(long_rows(n * 500), row_group_size=200)
     return found
@@ -210,6 +211,12 @@ def without_ids(group: Group) -> str:
 def made_optional(group: Group) -> str:
     field = group.schema.field("n").with_nullable(False)
     group.write(pa.Table.from_pylist(long_rows(), pa.schema([field, *list(group.schema)[1:]])))
+    return "that it is never null"
+
+
+def made_required(group: Group) -> str:
+    for field in group.columns["fields"]:
+        field["required"] = True
     return "has other columns"
 
 
@@ -232,7 +239,7 @@ def unequal_files(group: Group) -> str:
 
 @pytest.mark.parametrize(
     "how",
-    [deletes, another_codec, renamed, another_order, widened, without_ids, made_optional, large_row_groups,
+    [deletes, another_codec, renamed, another_order, widened, without_ids, made_optional, made_required, large_row_groups,
      wanted_level, unequal_files],
 )  # fmt: skip
 def test_what_a_copy_would_not_leave_as_wanted_is_encoded_and_says_why(group: Group, how: Any) -> None:
@@ -247,6 +254,18 @@ def test_small_row_groups_are_not_kept_small_for_ever(group: Group, monkeypatch:
     monkeypatch.setattr(row_groups, "LEAST_AVERAGE", 8 << 20)
     result = group.rewritten()
     assert (result.way, result.why) == (ENCODED, "its row groups are small")
+
+
+def test_columns_that_their_files_call_never_null_are_copied(tmp_path: Path) -> None:
+    """As Spark writes rows that have no nulls, whatever the table allows."""
+    group = Group(tmp_path, LONG)
+    required = pa.schema([field.with_nullable(False) for field in group.schema])
+    for n in range(3):
+        group.write(pa.Table.from_pylist(long_rows(n * 500), required))
+    result = group.rewritten()
+    assert result.way == COPIED, result.why
+    assert rows_in(result) == group.rows()
+    assert told(result) == told(group.encoded())
 
 
 def test_statistics_that_are_missing_are_taken_from_the_rows(group: Group) -> None:

@@ -243,7 +243,7 @@ def _shape(fields: Any) -> list[Any]:
             inside = ("list", _shape([one.type.value_field]))
         else:
             inside = ("struct", _shape(one.type)) if pa.types.is_struct(one.type) else one.type
-        found.append((one.name, id_of(one), one.nullable, inside))
+        found.append((one.name, id_of(one), inside))
     return found
 
 

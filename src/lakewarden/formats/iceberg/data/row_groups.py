@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakewarden.formats.iceberg.data.foreign_footer import ORDERS, Chunk, Footer, NotCopiedError, RowGroup
 from lakewarden.formats.iceberg.data.form import BLOOM, CODEC, PREFIX, ROW_GROUP, Form
 from lakewarden.formats.iceberg.data.order import Order
-from lakewarden.formats.iceberg.data.parquet_schema import Element, elements_of, leaves_of
+from lakewarden.formats.iceberg.data.parquet_schema import OPTIONAL, REQUIRED, Element, elements_of, leaves_of
 from lakewarden.formats.iceberg.data.statistics import ends_of, recent
 from lakewarden.model.errors import IncompleteManifestError
 
@@ -89,8 +89,11 @@ def checked_pieces(
             )
         if not recent(footer.created_by):
             raise NotCopiedError(f"{one.path} was written by {footer.created_by or 'nobody knows which library'}")
-        if elements_of(footer.schema) != list(elements):
+        found = elements_of(footer.schema)
+        if not _fits(found, elements):
             raise NotCopiedError(f"{one.path} has other columns than the table has now")
+        if found != elements_of(footers[0].schema):
+            raise NotCopiedError("some of its files say of a column that it is never null, and others do not")
         if footer.struct.get(ORDERS) != footers[0].struct.get(ORDERS):
             raise NotCopiedError("files compare their values in different ways")
         for number, group in enumerate(footer.groups):
@@ -105,6 +108,18 @@ def checked_pieces(
     if _small(order, sum(piece.group.bytes for piece in pieces), len(pieces)):
         raise NotCopiedError("its row groups are small")
     return pieces
+
+
+def _fits(found: Sequence[Element], elements: Sequence[Element]) -> bool:
+    """Whether a file has these columns. It may say that one is never null which in the table may be: Spark says so of rows that
+    have none."""
+    if len(found) != len(elements):
+        return False
+    return all(
+        one._replace(repetition=0) == other._replace(repetition=0)
+        and (one.repetition, other.repetition) in ((other.repetition, other.repetition), (REQUIRED, OPTIONAL))
+        for one, other in zip(found, elements, strict=True)
+    )
 
 
 def _check(order: Order, piece: Piece, leaves: Sequence[Leaf], lineage: Mapping[str, int]) -> None:

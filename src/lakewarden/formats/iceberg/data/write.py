@@ -28,6 +28,7 @@ from lakewarden.formats.iceberg.data.places import Spread
 from lakewarden.formats.iceberg.data.thrift import I32, I64, Field
 
 _MOST_ROWS = 1 << 20  # of one row group, which is in memory until it is written
+_MANY = 32  # batches of a row group
 _PIECE = 8 << 20
 
 
@@ -86,7 +87,6 @@ class Writer:
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self._waiting_bytes += batch.nbytes
-        self._metrics.add(batch)
         # Decoded rows take more room than encoded ones, so a row group is rather too small than too large. Where files are
         # to be small, half of one is the most: a file ends with a row group.
         if self._waiting_bytes >= min(self._form.row_group, self._target // 2) or self._waiting_rows >= _MOST_ROWS:
@@ -106,6 +106,11 @@ class Writer:
         if not self._waiting:
             return
         table = pa.Table.from_batches(self._waiting, schema=self._schema)
+        if len(self._waiting) > _MANY:
+            # Rows of many small files: counted and encoded together, instead of a few at a time.
+            table = table.combine_chunks()
+        for batch in table.to_batches():
+            self._metrics.add(batch)
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._local,
