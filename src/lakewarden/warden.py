@@ -347,9 +347,9 @@ class Warden:
         return explain(self._deployment, uri)
 
     def leases(self) -> list[dict[str, Any]]:
-        from lakewarden.reports.runs import lease_facts
+        from lakewarden.reports.runs import leases_as_shown
 
-        return [lease_facts(record) for record in self._parts.leases.list()]
+        return leases_as_shown(self._parts.leases, self._parts.clock.now())
 
     def release_lease(self, key: str, reason: str, actor: Actor | None = None) -> None:
         self._parts.leases.force_release(key, reason, (actor or self.actor()).operator)

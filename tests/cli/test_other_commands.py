@@ -57,6 +57,17 @@ def test_leases_show_their_key_and_are_released_with_a_reason(lakewarden: Any, w
     assert warden.calls[0][1]["reason"] == "host died"
 
 
+def test_a_lease_record_that_cannot_be_read_is_named(
+    lakewarden: Any, warden: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corrupt = {"key": "s3://b/state/leases/x.register", "state": "corrupt", "status": "corrupt", "holder": None}
+    monkeypatch.setattr(type(warden), "leases", lambda _: [corrupt])
+    assert lakewarden("leases").out.splitlines() == [
+        "No lease is held.",
+        "The record s3://b/state/leases/x.register cannot be read; nobody takes its lease (LW-LEASE-003).",
+    ]
+
+
 def test_freeze_and_unfreeze(lakewarden: Any, warden: Any) -> None:
     assert lakewarden("freeze", "--reason", "incident", "--output", "json").json["frozen"] is True
     assert lakewarden("unfreeze", "--output", "json").json == {"frozen": False, "changed": True}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lakewarden.model.lease import Work
 from lakewarden.steps.apply.file_run import FileRun
 from tests.golden.lake import GoldenLake
 
@@ -54,12 +55,12 @@ def undeletable(patch: pytest.MonkeyPatch, part: str) -> None:
 
 
 @contextmanager
-def lease_of_another(lake: GoldenLake, key: str) -> Iterator[None]:
+def lease_of_another(lake: GoldenLake, key: str, work: Work | None = None) -> Iterator[None]:
     """Another worker of this deployment holds a lease."""
     from lakewarden.ledger.leases import Leases
 
     with lake.warden() as warden:
         leases = warden._deployment.leases
         other = Leases(leases._stores, leases._base, lake.clock, "night-2")
-        with other.acquire(key, 600):
+        with other.acquire(key, 600, work=work):
             yield

@@ -39,10 +39,33 @@ def leases(
     return Exit.DONE
 
 
+def _show_groups(screen: Screen, leases: list[dict[str, Any]]) -> None:
+    """Groups of files that are being rewritten: of which table and partition, from which level, by whom, and how far."""
+    if not leases:
+        return
+    screen.line("Files that are being rewritten:")
+    rows = [
+        (
+            lease["work"]["table"],
+            lease["work"]["partition"],
+            lease["work"]["level"] or "-",
+            number(lease["work"]["files"]),
+            lease["holder"],
+            str(lease["epoch"]),
+            f"{lease['age_seconds']:.0f}",
+            lease["work"]["progress"],
+            lease["key"],
+        )
+        for lease in leases
+    ]
+    heads = ("table", "partition", "level", "files", "holder", "epoch", "age s", "progress", "lease")
+    screen.grid(heads, rows, frozenset({3, 5, 6}))
+
+
 def _show_leases(screen: Screen, leases: list[dict[str, Any]]) -> None:
     """Those that are held. Of the others, which are kept so that their epochs go on, only how many there are."""
     held = [lease for lease in leases if lease["state"] == LeaseState.HELD]
-    if held:
+    if plain := [lease for lease in held if "work" not in lease]:
         rows = [
             (
                 lease["key"],
@@ -50,12 +73,16 @@ def _show_leases(screen: Screen, leases: list[dict[str, Any]]) -> None:
                 f"{lease['renewed_at'][:19].replace('T', ' ')} UTC",
                 f"{lease['ttl_seconds']:g}",
             )
-            for lease in held
+            for lease in plain
         ]
         screen.grid(("lease", "holder", "renewed", "lasts s"), rows, frozenset({3}), drop=(3,))
-    else:
+    if not held:
         screen.line("No lease is held.")
-    if others := len(leases) - len(held):
+    _show_groups(screen, [lease for lease in held if "work" in lease])
+    corrupt = [lease["key"] for lease in leases if lease["state"] == "corrupt"]
+    for address in corrupt:
+        screen.line(f"The record {address} cannot be read; nobody takes its lease (LW-LEASE-003).")
+    if others := len(leases) - len(held) - len(corrupt):
         released = "1 lease was released" if others == 1 else f"{number(others)} leases were released"
         screen.line(f"{released} (--output json names all).")
 

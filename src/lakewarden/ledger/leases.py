@@ -175,8 +175,11 @@ class Leases:
 
     def list(self) -> Sequence[LeaseRecord]:
         """Every lease ever taken here, tombstones included; corrupt records are left out (acquire reports them)."""
-        found = self.records("", GROUPS)
-        return sorted((record for _, record in found if record is not None), key=lambda record: record.key)
+        return sorted((record for _, record in self.every() if record is not None), key=lambda record: record.key)
+
+    def every(self) -> Sequence[tuple[str, LeaseRecord | None]]:
+        """Every lease with its address; None for a corrupt record."""
+        return self.records("", GROUPS)
 
     def records(self, *directories: str, since: datetime | None = None) -> Sequence[tuple[str, LeaseRecord | None]]:
         """The leases of some directories with their addresses, those written to since then; None for a corrupt record."""

@@ -252,13 +252,19 @@ class Compactable:
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
     """A planned group: its name, the addresses of its files, the branch that they are on, the bytes of their partition
-    where they are known, and how large they are together."""
+    where they are known, how large the files are together, and why they are rewritten."""
 
     name: str
     paths: tuple[str, ...]
     branch: str = "main"
     partition: bytes | None = None
     size: int = 0
+    reason: str = ""
+
+    @property
+    def place(self) -> str:
+        """Short, and tells the partitions of a table apart, on each branch: the group's lease is held on it."""
+        return hashlib.sha256(self.branch.encode() + b"\0" + (self.partition or b"")).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -275,6 +281,9 @@ class Prepared:
     dropped: Mapping[str, str] = field(default_factory=dict)
     kept: Any = None
     branch: str = "main"
+    # The snapshot that the groups' files are read from, and each group's partition as a person would name it.
+    start_snapshot: int | None = None
+    partitions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

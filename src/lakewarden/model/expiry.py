@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -79,6 +79,11 @@ class ExpirySteps(Protocol):
     @property
     def in_use_since(self) -> datetime | None:
         """Since when somebody has been at work on the table, if anybody is."""
+        ...
+
+    @property
+    def in_use_snapshots(self) -> Collection[int]:
+        """Snapshots that files are being rewritten from now: none of them may go."""
         ...
 
     @property

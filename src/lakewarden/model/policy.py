@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -127,6 +127,7 @@ class ExpiryPolicy:
     expire_ids: tuple[int, ...]
     flink_checkpoint: timedelta
     in_use_since: datetime | None = None  # when the oldest work in progress on the table began
+    in_use_snapshots: Collection[int] = ()  # what files are being rewritten from
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> ExpiryPolicy:

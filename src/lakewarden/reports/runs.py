@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.model.lease import LeaseRecord
+from lakewarden.model.lease import LeaseRecord, LeaseState
 from lakewarden.model.policy import Job
 from lakewarden.model.run import RESTORED, RunResult, RunStatus
 from lakewarden.steps.job import JobSpec
@@ -14,10 +15,13 @@ from lakewarden.steps.summary import run_summary
 
 if TYPE_CHECKING:  # `leases` opens no database.
     from lakewarden.ledger.database import Ledger
+    from lakewarden.ledger.leases import Leases
     from lakewarden.ledger.progress import CleanupProgress
     from lakewarden.ledger.runs import Run
 
 Facts = dict[str, Any]
+# The state of a lease whose record cannot be read.
+CORRUPT = "corrupt"
 
 
 def run_facts(run: Run, jobs: Mapping[Job, JobSpec]) -> Facts:
@@ -76,7 +80,23 @@ def _progress(reached: CleanupProgress) -> Facts:
     }
 
 
-def lease_facts(record: LeaseRecord) -> Facts:
+def leases_as_shown(leases: Leases, now: datetime) -> list[Facts]:
+    """Every lease in the order of its key; then the records that cannot be read, by their addresses."""
+    found = leases.every()
+    records = sorted((record for _, record in found if record is not None), key=lambda record: record.key)
+    nothing = dict.fromkeys(("holder", "epoch", "renewed_at", "ttl_seconds"))
+    corrupt = [{"key": uri, "state": CORRUPT, "status": CORRUPT, **nothing} for uri, record in found if record is None]
+    return [*(lease_facts(record, now) for record in records), *corrupt]
+
+
+def lease_facts(record: LeaseRecord, now: datetime) -> Facts:
+    """A lease; with `work` where it is for the rewriting of files, and with `note` where somebody left one.
+
+    Its age is by two wall clocks, its holder's and ours: for people.
+    """
+    more: Facts = {"work": asdict(record.work)} if record.work is not None else {}
+    if record.state is LeaseState.HELD:
+        more["age_seconds"] = max(0.0, round((now - record.acquired_at).total_seconds(), 3))
     return {
         "key": record.key,
         "holder": record.holder,
@@ -84,4 +104,8 @@ def lease_facts(record: LeaseRecord) -> Facts:
         "state": str(record.state),
         "renewed_at": record.renewed_at.isoformat(),
         "ttl_seconds": record.ttl_seconds,
+        "status": str(record.status),
+        "acquired_at": record.acquired_at.isoformat(),
+        **({"note": record.note} if record.note else {}),
+        **more,
     }

@@ -96,6 +96,19 @@ def test_a_consumer_stops_it() -> None:
     assert found.kept[4] == "consumer c1 reads from 4"
 
 
+def test_files_that_are_being_rewritten_stop_it() -> None:
+    changelog_only = {
+        **OLD,
+        "consumer.changelog-only": "true",
+        "changelog.num-retained.max": "9",
+        "changelog.num-retained.min": "9",
+    }
+    for options in (OLD, changelog_only):
+        found = expirable(branch(range(1, 11), options), replace(DEFAULT, in_use_snapshots={7, 5}), NOW)
+        assert found.expired == (1, 2, 3, 4)
+        assert found.kept[5] == "a compaction reads from 5"
+
+
 def test_a_consumer_that_can_read_changelogs_stops_only_those() -> None:
     options = {**OLD, "consumer.changelog-only": "true"}
     consumers = {"c1": 4}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from lakewarden.ledger.group_leases import group_key
+from lakewarden.model.lease import Work
 from tests.golden.faults import lease_of_another
 from tests.golden.moments import ANA
 from tests.golden.scene import Stage, Words, scene
@@ -28,6 +30,15 @@ def _(stage: Stage) -> Words:
 def _(stage: Stage) -> Words:
     stage.at("cleaned")
     stage.hold(lease_of_another(stage.lake, LEASE.format(stage.lake.base)))
+    return ("leases",)
+
+
+@scene("leases/groups")
+def _(stage: Stage) -> Words:
+    stage.at("cleaned")
+    uuid = "33333333-3333-3333-3333-333333333333"
+    work = Work("lake.sales.orders", uuid, "day=2026-01-14", "0", 2, 48, 9 << 20, "d" * 16, 7, "rewriting")
+    stage.hold(lease_of_another(stage.lake, group_key(uuid, "0" * 16), work))
     return ("leases",)
 
 

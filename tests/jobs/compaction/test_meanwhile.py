@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.formats.iceberg.compaction import compactor as compacting
-from lakewarden.model.compaction import GroupFiles, GroupLease
+from lakewarden.formats.iceberg.compaction.compactor import IcebergRewriteWorker
+from lakewarden.jobs.compaction import plan as planning
+from lakewarden.jobs.compaction.round_leases import RoundLeases
+from lakewarden.ledger.group_leases import group_key
+from lakewarden.model.compaction import GroupFiles, GroupLease, Prepared
 from lakewarden.model.errors import DoubtfulCommitError, LeaseLostError
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
@@ -271,11 +277,100 @@ def test_a_group_that_somebody_else_works_on_is_left_to_them(crowd: Crowd) -> No
     plan = crowd.site.plan(JOB, name)
     stores = crowd.site.warden._deployment.stores
     rows = group_rows(stores, load_plan(stores, plan.path), {name})
-    taken = rows["group"][0].as_py()
-    with crowd.site.another()._deployment.leases.acquire(f"compaction/{plan.table(name).uuid}/{taken}", 60):
+    taken = group_key(plan.table(name).uuid, GroupFiles("", (), partition=rows["partition"][0].as_py()).place)
+    with crowd.site.another()._deployment.leases.acquire(taken, 60):
         result = crowd.site.apply(plan)
     assert (result.changed, result.kept) == ({"groups": 1, "files": 3}, {"groups": 1})
     assert crowd.ids(name) == list(range(12))
+    told = [
+        step for step in crowd.site.warden._deployment.ledger.runs.steps(result.run_id) if step.name == "group left"
+    ]
+    assert [step.detail["why"][:12] for step in told] == ["LW-LEASE-004"]
+
+
+def test_a_group_whose_lease_was_taken_away_is_left_and_the_others_land(crowd: Crowd) -> None:
+    name = crowd.table(by="part")
+    rounds: list[RoundLeases] = []
+    begun = RoundLeases.begun
+
+    def noted(leases: RoundLeases, ready: Prepared) -> None:
+        rounds.append(leases)
+        begun(leases, ready)
+
+    def take_away(_: str) -> None:
+        held = [lease for lease in crowd.site.warden.leases() if lease["state"] == "held" and "work" in lease]
+        assert sorted(lease["work"]["partition"] for lease in held) == ["part=a", "part=b"]
+        assert {lease["work"]["start_snapshot"] for lease in held} == {crowd.document(name)["current-snapshot-id"]}
+        key = held[0]["key"]
+        crowd.site.another().release_lease(key, "for a test")
+        with pytest.raises(LeaseLostError):  # which is what the holder hears at its next renewal
+            rounds[0]._held[key].renew()
+
+    crowd.monkeypatch.setattr(RoundLeases, "begun", noted)
+    result = crowd.compacted(name, take_away)
+    assert (result.changed, result.kept) == ({"groups": 1, "files": 3}, {"groups": 1})
+    assert crowd.ids(name) == list(range(12))
+    mine = [lease for lease in crowd.site.warden.leases() if crowd.document(name)["table-uuid"] in lease["key"]]
+    assert sorted(lease["status"] for lease in mine) == ["completed", "released"]
+
+
+def test_work_whose_leases_are_all_lost_is_cancelled(crowd: Crowd) -> None:
+    """The Spark job ends long before its task would, nothing is committed, and the group is left for the next plan."""
+    name = crowd.table()
+
+    class Slow(IcebergRewriteWorker):
+        def rewrite(self, order: str, stores: Any) -> str:
+            time.sleep(300)
+            return super().rewrite(order, stores)
+
+    def take_away() -> None:
+        warden = crowd.site.another()
+        held: list[dict[str, Any]] = []
+        while not held:
+            time.sleep(0.2)
+            active = [one for one in warden.leases() if one["status"] == "active" and "work" in one]
+            held = [one for one in active if one["work"]["progress"] == "rewriting"]
+        warden.release_lease(held[0]["key"], "for a test")
+
+    kept = dict(crowd.site.sections["compaction"])
+    crowd.site.sections["compaction"]["lease_ttl_seconds"] = 60
+    crowd.monkeypatch.setattr(planning, "workers_of", lambda _: {"iceberg": Slow()})
+    plan = crowd.site.plan(JOB, name)
+    crowd.site.sections["compaction"] = kept
+    operator = threading.Thread(target=take_away)
+    began = time.monotonic()
+    operator.start()
+    result = crowd.site.apply(plan)
+    operator.join()
+    assert time.monotonic() - began < 120
+    assert (result.changed, result.kept) == ({"groups": 0, "files": 0}, {"groups": 1})
+    assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 3)
+
+
+def test_expiry_leaves_the_snapshot_that_files_are_rewritten_from(crowd: Crowd) -> None:
+    """By the lease alone: the heartbeat is gone, as it is where another deployment's database is asked."""
+    name = crowd.table()
+    start = crowd.document(name)["current-snapshot-id"]
+    went: list[int] = []
+
+    def expire(table: str) -> None:
+        other = crowd.site.another()
+        ledger = other._deployment.ledger
+        for beat in ledger.heartbeats.live(other._deployment.clock.now()):
+            ledger.heartbeats.end(beat.writer, beat.table)
+        crowd.insert(table, 100, 101)
+        kept = dict(crowd.site.sections.get("snapshot_expiry", {}))
+        crowd.site.sections["snapshot_expiry"] = {**kept, "retain_hours": 0, "retain_min": 1}
+        plan = crowd.site.another().plan("snapshot-expiry", select=[table])
+        crowd.site.sections["snapshot_expiry"] = kept
+        went.extend(found.changes["snapshots"] for found in plan.plan.tables if found.identifier == table)
+        crowd.site.another().apply(plan.path)
+
+    result = crowd.compacted(name, expire)
+    assert went == [2]
+    assert (result.status, result.changed["groups"]) == ("done", 1)
+    assert start in [snapshot["snapshot-id"] for snapshot in crowd.document(name)["snapshots"]]
+    assert crowd.ids(name) == [*range(12), 100]
 
 
 def test_a_worker_that_was_given_up_does_not_commit(crowd: Crowd) -> None:

@@ -225,6 +225,21 @@ def test_work_in_progress_keeps_the_snapshot_that_it_started_on() -> None:
     assert kept(everything) == {1, 2}
 
 
+def test_a_snapshot_that_files_are_rewritten_from_stays_with_all_that_came_after() -> None:
+    found = retention(document(line(9, 8, 7, 6, 5)), hours(0, in_use_snapshots={3, 555}), NOW)
+    assert kept(found) == {3, 4, 5}
+    assert found.kept[3][1] == "the snapshot that work in progress started on"
+    named = retention(document(line(9, 8, 7)), hours(0, expire_ids=(2,), in_use_snapshots={1}), NOW)
+    assert kept(named) == {1, 2, 3}
+
+
+def test_a_snapshot_that_files_are_rewritten_from_stays_after_a_rollback() -> None:
+    rolled_back = document(line(9, 8, 7), {"main": branch(2)})
+    assert kept(retention(rolled_back, hours(0, in_use_snapshots={3}), NOW)) == {2, 3}
+    assert kept(retention(rolled_back, hours(0, in_use_snapshots={3}, expire_ids=(3,)), NOW)) == {2, 3}
+    assert kept(retention(rolled_back, hours(0), NOW)) == {2}
+
+
 def test_ids_that_the_policy_names() -> None:
     found = retention(document(line(3, 2, 1)), hours(99, expire_ids=(1, 555)), NOW)
     assert found.expired == {1: ("main", "named by the policy")}

@@ -6,8 +6,9 @@ takes only groups whose files nobody touched meanwhile.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Self
 
@@ -15,9 +16,11 @@ import pyarrow as pa
 
 from lakewarden.jobs.compaction.leftovers import let_go, settle_leftovers
 from lakewarden.jobs.compaction.rate import WORKED
+from lakewarden.jobs.compaction.round_leases import RoundLeases
+from lakewarden.ledger.group_leases import GroupLeases
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.compaction import COMPACTED, GROUP_LEFT, GroupFiles, GroupLease, Landed, Prepared
-from lakewarden.model.errors import LeaseHeldError, PlanOutdatedError
+from lakewarden.model.errors import LakewardenError, PlanOutdatedError, SparkFailedError
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer
@@ -48,6 +51,10 @@ class Run(TableRun):
         self._left: dict[str, str] = {step["group"]: step["why"] for step in self.steps(GROUP_LEFT)}
         self._commits = list(self.steps(COMPACTED))
         self._done: dict[str, Mapping[str, Any]] = {name: step for step in self._commits for name in step["groups"]}
+        self._leases = GroupLeases(self.deployment.leases, self.deployment.clock)
+        # Groups that somebody else worked on when they were looked at, with who it was: looked at once more at the end.
+        self._postponed: dict[str, str] = {}
+        self._second_look = False
 
     @classmethod
     def prepare(cls, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Self]:
@@ -81,6 +88,9 @@ class Run(TableRun):
                         self._leave(table, group.name, f"max_bytes_per_run is {budget}, and that much was rewritten")
                 continue
             self.check_may_go_on()
+            with suppress(LakewardenError):
+                # Workers that are surely gone keep nobody's snapshots any longer. Nothing here depends on it.
+                self._leases.scavenge()
             began, spent = self.deployment.clock.boot(), self._spent
             self._round(round_)
             moved, worked = self._spent - spent, self.deployment.clock.boot() - began
@@ -108,36 +118,49 @@ class Run(TableRun):
             self.deployment.clock.sleep(min(left, SECONDS_BETWEEN_LOOKS))
 
     def _open(self, table: TablePlan) -> list[GroupFiles]:
-        """The groups of a table that are neither rewritten nor left."""
+        """The groups of a table that are neither rewritten nor left; those of one partition side by side.
+
+        Each worker has an order of its own: workers that start together do not ask for the same partitions first.
+        """
         every = self._groups.get(table.identifier, ())
-        return [group for group in every if group.name not in self._done and group.name not in self._left]
+        found = [group for group in every if group.name not in self._done and group.name not in self._left]
+        turns = {place: _turn(self.deployment.worker, table.uuid, place) for place in {g.place for g in found}}
+        return sorted(found, key=lambda group: (turns[group.place], group.name))
 
     def _next_round(self, tables: Sequence[TablePlan]) -> list[tuple[TablePlan, list[GroupFiles]]]:
         """Some groups of the first tables that have any left to do."""
         found: list[tuple[TablePlan, list[GroupFiles]]] = []
         room = GROUPS_A_ROUND
         for table in tables:
-            if room and self.left_to_do(table.identifier) and (groups := self._open(table)[:room]):
-                found.append((table, groups))
-                room -= len(groups)
+            if room and self.left_to_do(table.identifier):
+                groups = [group for group in self._open(table) if group.name not in self._postponed][:room]
+                if groups:
+                    found.append((table, groups))
+                    room -= len(groups)
+        if not found and self._postponed:
+            self._second_look = True
+            self._postponed.clear()
+            return self._next_round(tables)
         return found
 
     def _round(self, round_: Sequence[tuple[TablePlan, list[GroupFiles]]]) -> None:
         with ExitStack() as stack:
             prepared: dict[str, tuple[TablePlan, Pointer, Prepared]] = {}
-            leases: dict[str, Lease] = {}
+            leases = RoundLeases(self._leases, stack)
             for table, groups in round_:
                 self.attempt(table, partial(self._prepare, groups, stack, prepared, leases))
             answers = dict(self._rewritten(prepared, leases))
+            leases.committing(answers)
             for table, pointer, ready in prepared.values():
                 self.attempt(table, partial(self._commit, pointer, ready, answers, leases))
+            leases.end(self._done, self._left)
 
     def _prepare(
         self,
         groups: Sequence[GroupFiles],
         stack: ExitStack,
         prepared: dict[str, tuple[TablePlan, Pointer, Prepared]],
-        leases: dict[str, Lease],
+        leases: RoundLeases,
         table: TablePlan,
     ) -> None:
         """Lease the groups of one table that nobody else works on, and find out what their files are now."""
@@ -150,29 +173,29 @@ class Run(TableRun):
         for prefix in self.roots_of(name):
             # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
             stack.enter_context(beating(self.deployment, f"{self.deployment.worker}/{self.run_id}", name, prefix, ttl))
-        mine = []
-        for group in groups:
-            key = f"compaction/{table.uuid}/{group.name}"
-            try:
-                lease = self.deployment.leases.acquire(key, ttl, wait=0.0)
-            except LeaseHeldError as error:
-                self._leave(table, group.name, error.message)
-                continue
-            leases[group.name] = stack.enter_context(lease)
-            mine.append(group)
+        held_by_others = leases.take(table, groups)
+        for group_name, why in held_by_others.items():
+            if self._second_look:
+                self._leave(table, group_name, why)
+            else:
+                self._postponed[group_name] = why
+        mine = [group for group in groups if group.name not in held_by_others]
+        if not mine:
+            return
         ready = compactor.prepare(found[1], table.uuid, mine, int(table.detail["target_bytes"]), self.run_id)
         for group_name in ready.done:
             # Committed by this run, which then crashed before it wrote that down.
             self._done[group_name] = {}
         for group_name, why in ready.dropped.items():
             self._leave(table, group_name, why)
+        leases.begun(ready)
         if ready.orders:
             prepared[name] = (table, found[1], ready)
 
     def _rewritten(
-        self, prepared: Mapping[str, tuple[TablePlan, Pointer, Prepared]], leases: Mapping[str, Lease]
+        self, prepared: Mapping[str, tuple[TablePlan, Pointer, Prepared]], leases: RoundLeases
     ) -> Iterator[tuple[str, str]]:
-        """What each group's task answers."""
+        """What each group's task answers; nothing where every lease was lost meanwhile, and the job was cancelled."""
         from lakewarden.jobs.compaction.plan import workers_of
         from lakewarden.pipeline.rewrite.files import ORDERS, rewrite_groups
 
@@ -188,21 +211,31 @@ class Run(TableRun):
             self.check_may_go_on()
             rows = pa.Table.from_pylist(some, schema=ORDERS)
             spark = self.deployment.warm_spark().result()
-            yield from in_spark(partial(_answers, rewrite_groups, spark, rows, workers, stores))
+            try:
+                yield from in_spark(partial(_answers, rewrite_groups, spark, rows, workers, stores, leases.in_vain))
+            except SparkFailedError:
+                if not leases.in_vain():
+                    raise
+                return
 
     def _commit(
         self,
         pointer: Pointer,
         ready: Prepared,
         answers: Mapping[str, str],
-        leases: Mapping[str, Lease],
+        leases: RoundLeases,
         table: TablePlan,
     ) -> None:
-        """One table's groups, in one commit."""
+        """One table's groups, in one commit. A group whose lease was lost is left out of it, and the others land."""
         name = table.identifier
         compactor = required(self.deployment.format_of(name).compactor, name)
-        mine = {group: answers[group] for group in ready.orders if group in answers}
-        held = {group: leases[group] for group in mine}
+        for group in ready.orders:
+            if (lost := leases.lost(group)) is not None:
+                self._leave(table, group, lost)
+        mine = {group: answers[group] for group in ready.orders if group in answers and group not in self._left}
+        if not mine:
+            return
+        held = {group: leases.of(group) for group in mine}
         may_commit = partial(self._may_commit, list(held.values()))
         may_commit()
         landed = compactor.commit(
@@ -301,9 +334,16 @@ def rest_after(worked: float, moved: int, share: float, rate: int) -> float:
 def _by_table(rows: pa.Table, details: Mapping[str, Mapping[str, Any]]) -> dict[str, list[GroupFiles]]:
     """The plan's groups, by table, in the order of their names, each on its table's branch."""
     found: dict[str, list[GroupFiles]] = {}
-    grouped = rows.group_by(["table", "group", "partition"]).aggregate([("uri", "list"), ("size", "sum")])
+    several = [("uri", "list"), ("size", "sum"), ("reason", "min")]
+    grouped = rows.group_by(["table", "group", "partition"]).aggregate(several)
     for row in grouped.sort_by([("table", "ascending"), ("group", "ascending")]).to_pylist():
-        branch, paths = details[row["table"]]["branch"], tuple(sorted(row["uri_list"]))
-        group = GroupFiles(row["group"], paths, branch, row["partition"], row["size_sum"])
+        branch = details[row["table"]]["branch"]
+        paths = tuple(sorted(row["uri_list"]))
+        group = GroupFiles(row["group"], paths, branch, row["partition"], row["size_sum"], row["reason_min"])
         found.setdefault(row["table"], []).append(group)
     return found
+
+
+def _turn(worker: str, table_uuid: str, place: str) -> str:
+    """When a worker's turn comes to a partition: random, and the same every time."""
+    return hashlib.sha256(f"{worker}\n{table_uuid}\n{place}".encode()).hexdigest()

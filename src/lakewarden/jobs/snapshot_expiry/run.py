@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import datetime
 from functools import cached_property, partial
 
 import pyarrow.compute as pc
@@ -37,7 +36,7 @@ from lakewarden.steps.apply.guard import all_held
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import pointers_of
-from lakewarden.steps.observe.writers import in_use_since
+from lakewarden.steps.observe.writers import Writers, writers
 from lakewarden.steps.plan.rows import of_tables, rows_of
 
 TABLES_AT_ONCE = 8
@@ -95,13 +94,13 @@ class Run(TableRun):
     def change(self, tables: Sequence[TablePlan]) -> None:
         """Every table, side by side."""
         pointers = {name: pointer for name, (_, pointer) in pointers_of(self.deployment.formats.values()).items()}
-        in_use = in_use_since(self.deployment)
+        at_work = writers(self.deployment)
         halted = threading.Event()
 
         def expire(table: TablePlan) -> None:
             try:
                 if not halted.is_set():
-                    self._expire(table, pointers, in_use)
+                    self._expire(table, pointers, at_work)
             except BaseException:
                 halted.set()
                 raise
@@ -115,7 +114,7 @@ class Run(TableRun):
                 halted.set()  # no thread begins another table
                 raise
 
-    def _expire(self, table: TablePlan, pointers: Mapping[str, Pointer], in_use: Mapping[str, datetime]) -> None:
+    def _expire(self, table: TablePlan, pointers: Mapping[str, Pointer], at_work: Writers) -> None:
         """One table, or why not. What was released of a table that failed untouched is taken back."""
         name = table.identifier
         steps: TableSteps | None = None
@@ -136,6 +135,7 @@ class Run(TableRun):
                 if (why := expirer.outdated(pointer, detail, resumed=name in self._begun)) is not None:
                     raise PlanOutdatedError(f"{name}: {why}; nothing of it was changed")
                 self.deployment.ledger.runs.step(self.run_id, BEGUN, {"table": name})
+                in_use = at_work.on(name, table.uuid)
                 steps = TableSteps(
                     deployment=self.deployment,
                     run_id=self.run_id,
@@ -146,7 +146,8 @@ class Run(TableRun):
                     began=began,
                     check_leases=partial(all_held, [self.lease, *leases]),
                     turn=self._turn,
-                    in_use_since=in_use.get(name),
+                    in_use_since=in_use.since,
+                    in_use_snapshots=in_use.snapshots,
                     planned=tuple(int(line["snapshot_id"]) for line in table.detail["expire"]),
                     resumed=self.claim.resumed,
                 )

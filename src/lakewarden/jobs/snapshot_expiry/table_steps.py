@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -35,6 +35,7 @@ class TableSteps:
     check_leases: Callable[[], None]
     turn: threading.Lock
     in_use_since: datetime | None
+    in_use_snapshots: Collection[int]
     planned: Sequence[int]
     resumed: bool
     changing: threading.Event = field(default_factory=threading.Event)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,18 +18,51 @@ from lakewarden.storage.stores import Stores
 ORDERS = pa.schema([("group", pa.string()), ("format", pa.string()), ("order", pa.string())])
 ANSWERS = pa.schema([("group", pa.string()), ("answer", pa.string())])
 
+SECONDS_BETWEEN_LOOKS = 1.0
+
 Batches = Iterable[pa.RecordBatch]
 
 
 def rewrite_groups(
-    spark: SparkSession, orders: pa.Table, workers: Mapping[str, RewriteWorker], stores: Stores
+    spark: SparkSession,
+    orders: pa.Table,
+    workers: Mapping[str, RewriteWorker],
+    stores: Stores,
+    in_vain: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[str, str]]:
-    """ORDERS in; each group's answer as soon as the groups before it are done. One task a group: a slow one stops no other."""
+    """ORDERS in; each group's answer as soon as the groups before it are done. One task a group: a slow one stops no other.
+
+    `in_vain` is asked every second: once nobody wants what is written, the job is cancelled, and fails.
+    """
     if not orders.num_rows:
         return
     rows = spark.createDataFrame(orders).repartition(orders.num_rows)
-    answers = rows.mapInArrow(_rewritten(workers, stores), c.ddl(ANSWERS)).toArrow()
+    with _cancelled_when(spark, in_vain):
+        answers = rows.mapInArrow(_rewritten(workers, stores), c.ddl(ANSWERS)).toArrow()
     yield from zip(answers["group"].to_pylist(), answers["answer"].to_pylist(), strict=True)
+
+
+@contextmanager
+def _cancelled_when(spark: SparkSession, in_vain: Callable[[], bool]) -> Iterator[None]:
+    """Cancel the jobs that this thread starts inside as soon as they are in vain."""
+    tag, ended = f"lakewarden-rewrite-{uuid.uuid4().hex}", threading.Event()
+    context = spark.sparkContext
+
+    def watch() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LOOKS):
+            if in_vain():
+                context.cancelJobsWithTag(tag)
+                return
+
+    watcher = threading.Thread(target=watch, name="leases of a rewrite", daemon=True)
+    context.addJobTag(tag)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        context.removeJobTag(tag)
 
 
 def _rewritten(workers: Mapping[str, RewriteWorker], stores: Stores) -> Callable[[Batches], Batches]:

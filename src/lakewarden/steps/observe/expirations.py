@@ -13,14 +13,14 @@ from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.table import TableState
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet
-from lakewarden.steps.observe.writers import in_use_since
+from lakewarden.steps.observe.writers import writers
 
 
 def surveys(
     deployment: Deployment, fleet: Fleet, policies: Mapping[str, ExpiryPolicy], chosen: frozenset[str], now: datetime
 ) -> Iterator[tuple[int, Expiration]]:
     """What may go of each chosen table that can be read, tables side by side."""
-    in_use = in_use_since(deployment)
+    at_work = writers(deployment)
     asked = [(n, state) for n, state in enumerate(fleet.states) if state.identifier in chosen and not state.refusal]
 
     def survey(state: TableState) -> Expiration:
@@ -28,7 +28,8 @@ def surveys(
         if expirer is None:
             why = f"snapshots of {state.format} tables cannot be expired by this version; nothing of it is touched"
             return Expiration(refusal=UnsupportedTableError(why).refusal())
-        policy = replace(policies[state.identifier], in_use_since=in_use.get(state.identifier))
+        in_use = at_work.on(state.identifier, state.uuid)
+        policy = replace(policies[state.identifier], in_use_since=in_use.since, in_use_snapshots=in_use.snapshots)
         return expirer.survey(state, policy, now)
 
     with ThreadPoolExecutor(LOAD_THREADS) as pool:

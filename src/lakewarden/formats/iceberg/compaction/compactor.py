@@ -156,7 +156,16 @@ class IcebergCompactor:
             else:
                 kept[group.name] = self._order(document, group.name, present, head.deletes, target, run_id)
         orders = {name: item.order.dumps() for name, item in kept.items()}
-        return Prepared(version, orders, done, dropped, _Holding(kept), branch)
+        return Prepared(
+            version,
+            orders,
+            done,
+            dropped,
+            _Holding(kept),
+            branch,
+            int(base["snapshot-id"]),
+            {name: ", ".join(f"{k}={v}" for k, v in item.partition.items()) for name, item in kept.items()},
+        )
 
     def commit(
         self,

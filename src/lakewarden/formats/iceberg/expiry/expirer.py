@@ -98,7 +98,7 @@ class IcebergExpirer:
             # Garbage collection was switched off since the plan, say. It would not be planned now, nor is it committed.
             unreadable = refusal.code == UnreadableMetadataError.code
             raise (UnreadableMetadataError if unreadable else PlanOutdatedError)(refusal.message)
-        found = _still(version, detail, steps.in_use_since)
+        found = _still(version, detail, steps)
         snapshots = set(detail["snapshots"]) & found.expired.keys()
         refs = detail["refs"].keys() & found.refs_expired.keys()
         if snapshots or refs:
@@ -118,16 +118,22 @@ def _ids(version: Version) -> set[int]:
 def _may_go(detail: Detail, steps: ExpirySteps, version: Version) -> Collection[str]:
     """The planned refs that may go from a version of the table."""
     planned: Mapping[str, int] = detail["refs"]
-    return planned.keys() & _still(version, detail, steps.in_use_since).refs_expired.keys()
+    return planned.keys() & _still(version, detail, steps).refs_expired.keys()
 
 
-def _still(version: Version, detail: Detail, in_use_since: datetime | None) -> Retention:
+def _still(version: Version, detail: Detail, steps: ExpirySteps) -> Retention:
     """What may go of a table as it is now, by the rules and at the instant of the plan."""
     policy = ExpiryPolicy.of({**detail["policy"], "enabled": True})
     # An id that a ref points at since the plan stays, and the others go.
     taken = {int(ref["snapshot-id"]) for ref in refs_of(version.document).values()}
     ids = tuple(number for number in policy.expire_ids if number not in taken)
-    policy = replace(policy, max_expire=None, expire_ids=ids, in_use_since=in_use_since)
+    policy = replace(
+        policy,
+        max_expire=None,
+        expire_ids=ids,
+        in_use_since=steps.in_use_since,
+        in_use_snapshots=steps.in_use_snapshots,
+    )
     at = datetime.fromtimestamp(detail["at_ms"] / 1000, UTC)
     planned: Mapping[str, int] = detail["refs"]
     return retention(version.document, policy, at, removable=planned)

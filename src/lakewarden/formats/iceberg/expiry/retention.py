@@ -6,7 +6,7 @@ no rule keeps; what no ref leads to keeps itself while it is young.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -21,6 +21,7 @@ from lakewarden.model.policy import ExpiryPolicy
 STAGED = ""  # the branch of a snapshot that no ref leads to
 DEFAULT_MAX_AGE_MS = 5 * 24 * 3600 * 1000
 FOREVER_MS = 2**63 - 1
+STARTED_ON = "the snapshot that work in progress started on"
 MS = timedelta(milliseconds=1)
 
 Document = Mapping[str, Any]
@@ -37,6 +38,7 @@ class Rules:
     keep_at_most: int | None
     keep: tuple[str, ...]
     in_use_since: int | None
+    in_use_snapshots: Collection[int]
     checkpoint_age: int
 
     @staticmethod
@@ -55,6 +57,7 @@ class Rules:
             keep_at_most=policy.retain_max,
             keep=policy.keep,
             in_use_since=None if policy.in_use_since is None else _ms(policy.in_use_since),
+            in_use_snapshots=policy.in_use_snapshots,
             checkpoint_age=policy.flink_checkpoint // MS,
         )
 
@@ -101,7 +104,11 @@ def retention(
         if number in found.kept:
             continue
         staged = number not in led_to
-        if staged and _age(snapshot, rules) <= rules.max_age:
+        if number in rules.in_use_snapshots:
+            # A branch was rolled back, or goes: whoever reads files from it finds out at the commit, and until then reads.
+            found.kept[number] = (led_to.get(number, STAGED), STARTED_ON)
+            found.whole_lines.add(number)
+        elif staged and _age(snapshot, rules) <= rules.max_age:
             found.kept[number] = (STAGED, f"staged, and younger than {_days(rules.max_age)}")
         else:
             found.expired[number] = (
@@ -200,7 +207,10 @@ def _floors(line: list[Document], rules: Rules) -> Iterator[tuple[int, str]]:
                 yield place, f"the last checkpoint of Flink job {job[0]}"
     if rules.in_use_since is not None:
         since = (place for place, s in enumerate(line) if int(s["timestamp-ms"]) < rules.in_use_since)
-        yield next(since, len(line) - 1), "the snapshot that work in progress started on"
+        yield next(since, len(line) - 1), STARTED_ON
+    for place, snapshot in enumerate(line):
+        if int(snapshot["snapshot-id"]) in rules.in_use_snapshots:
+            yield place, STARTED_ON
 
 
 def _explicit(

@@ -121,7 +121,8 @@ class PaimonCompactor:
             else:
                 orders[group.name] = _order(table, layout, head, group.name, present, target)
         texts = {name: order.dumps() for name, order in orders.items()}
-        return Prepared(table, texts, done, dropped, orders)
+        latest = table.main.latest
+        return Prepared(table, texts, done, dropped, orders, start_snapshot=None if latest is None else latest.id)
 
     def commit(
         self,

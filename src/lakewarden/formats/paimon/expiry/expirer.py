@@ -58,6 +58,13 @@ class PaimonExpirer:
         table = self._known.now(_location(pointer))
         if (why := next(_differences(table, detail, resumed=True), None)) is not None:
             raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
+        if early := [
+            n for n in steps.in_use_snapshots for p in detail["branches"] if p["end"] is not None and n < p["end"]
+        ]:
+            raise PlanOutdatedError(
+                f"{pointer.identifier}: files are being rewritten from snapshot {early[0]}, which was to go; "
+                "nothing of this table was changed"
+            )
         branches = {branch.name: branch for branch in table.branches}
         for planned in detail["branches"]:
             self._expire(table, branches[planned["name"]], planned, steps.retire)

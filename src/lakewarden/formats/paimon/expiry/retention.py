@@ -60,8 +60,15 @@ def expirable(branch: Branch, policy: ExpiryPolicy, now: datetime) -> Retention:
         return Retention(refusal=error.refusal())
     if branch.latest is None:
         return Retention()
-    consumers = {} if free else branch.consumers
-    return _Window(branch.snapshots, branch.latest.id, rules, consumers, now, "snapshot").retention()
+    readers = {} if free else _readers(branch)
+    if policy.in_use_snapshots:
+        # Whoever rewrites files needs the snapshot that it started on, and those after it, as a consumer does.
+        readers["a compaction"] = min(policy.in_use_snapshots)
+    return _Window(branch.snapshots, branch.latest.id, rules, readers, now, "snapshot").retention()
+
+
+def _readers(branch: Branch) -> dict[str, int]:
+    return {f"consumer {name}": number for name, number in branch.consumers.items()}
 
 
 def expirable_changelogs(branch: Branch, policy: ExpiryPolicy, now: datetime) -> Retention:
@@ -78,7 +85,7 @@ def expirable_changelogs(branch: Branch, policy: ExpiryPolicy, now: datetime) ->
         return Retention()
     if not apart:
         return Retention(kept={c.id: "changelogs no longer outlive snapshots here" for c in branch.changelogs})
-    return _Window(branch.changelogs, branch.latest.id, rules, branch.consumers, now, "changelog").retention()
+    return _Window(branch.changelogs, branch.latest.id, rules, _readers(branch), now, "changelog").retention()
 
 
 def decoupled(options: Mapping[str, str], policy: ExpiryPolicy | None = None) -> bool:
@@ -153,7 +160,7 @@ class _Window:
         history: Sequence[Snapshot],
         latest: int,
         rules: Rules,
-        consumers: Mapping[str, int],
+        readers: Mapping[str, int],
         now: datetime,
         word: str,
     ) -> None:
@@ -161,8 +168,8 @@ class _Window:
         self._ids = sorted(self._times)
         self._latest = latest
         self._rules = rules
-        self._consumer = min(consumers, key=lambda name: (consumers[name], name), default=None)
-        self._reads_from = consumers[self._consumer] if self._consumer is not None else None
+        self._reader = min(readers, key=lambda name: (readers[name], name), default=None)
+        self._reads_from = readers[self._reader] if self._reader is not None else None
         self._word = word
         # The window moves at the pace of whole milliseconds, as the times in the files do.
         self._cutoff = (now - _EPOCH) // timedelta(milliseconds=1) - rules.retain // timedelta(milliseconds=1)
@@ -208,7 +215,7 @@ class _Window:
         if number > self._latest - rules.retain_min:
             return f"one of the last {rules.retain_min}"
         if self._reads_from is not None and number >= self._reads_from:
-            return f"consumer {self._consumer} reads from {self._reads_from}"
+            return f"{self._reader} reads from {self._reads_from}"
         if self._word == "changelog" and number == self._ids[-1]:
             return "the newest changelog"
         if young is not None and number >= young:
