@@ -31,10 +31,11 @@ from lakewarden.formats.iceberg.data.names import NAME_MAPPING, has_ids, renamed
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
-from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, aligned_batches, whole
+from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, whole
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
+from lakewarden.formats.parquet_rows import aligned_batches
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
 from lakewarden.model.uri import canonical
 
@@ -141,7 +142,7 @@ class _Group:
             yield from _empty(file)
             return
         names = [schema.field(place).name for place in places]
-        for batch in aligned_batches(file, names):
+        for batch in aligned_batches(file, names, BATCH_ROWS):
             yield renamed(batch, schema) if by_name else batch
 
     def _positions(self, one: Input) -> Positions:

@@ -24,6 +24,7 @@ from lakewarden.formats.paimon.data.types import (
 )
 from lakewarden.formats.paimon.data.vectors import Positions, positions
 from lakewarden.formats.paimon.data.write import Sink, Writer
+from lakewarden.formats.parquet_rows import aligned_batches
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
 
 BATCH_ROWS = 65_536
@@ -114,7 +115,7 @@ class _Group:
             raise UnsupportedTableError(f"{one.path} stores times in an outdated form; nothing was rewritten")
         present = set(file.schema_arrow.names)
         wanted = [name for name in (*(c.name for c in was), *(c.name for c in self._tracking)) if name in present]
-        yield from file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False)
+        yield from aligned_batches(file, wanted, BATCH_ROWS)
 
 
 def _less(rows: pa.RecordBatch, gone: Positions) -> pa.RecordBatch:
