@@ -29,6 +29,8 @@ destination = "file://{{base}}/cold"
 require_cold_copy = true
 [overrides.manifest_rewrite]
 min_manifests = 5
+[overrides.compaction]
+settle_minutes = 0
 
 [[overrides]]
 match = "{CATALOG}.{DROPPING}"
@@ -49,7 +51,7 @@ class Evening:
 
 
 def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Terminal) -> None:
-    """Partitions, manifests, snapshots, cold copies, bytes, and one snapshot back from the cold."""
+    """Partitions, small files, manifests, snapshots, cold copies, bytes, and one snapshot back from the cold."""
     old = lake.catalog.load_table(OLD).snapshots()[0].snapshot_id
     before = check.fingerprint(OLD, "old", _rows_at(lake, OLD, old))
     evening = _look(stream) if stream is not None else None
@@ -60,6 +62,8 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
     expect(on_disk <= _files(base), "dropping partitions deleted a file")
     _check_months(lake)
     terminal.held("old months and days are dropped by one commit a table; not a file is deleted")
+
+    _compact(lake, terminal)
 
     # Iceberg's own Spark runtime rewrites manifests, and is fetched for this job only.
     if _plan_and_apply(terminal, "manifest-rewrite", allowed=(0, FAILED)) == FAILED:
@@ -97,8 +101,24 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
     )
 
 
-def _plan_and_apply(terminal: Terminal, job: str, allowed: tuple[int, ...] = (0,)) -> int:
-    terminal.run("plan", job, "--out", job)
+def _compact(lake: DemoLake, terminal: Terminal) -> None:
+    """Small files of the Iceberg tables become few, and every ref of every table reads as before."""
+    rows, files = check.fingerprints(lake.catalog, lake.tables), _data_files(lake)
+    _plan_and_apply(terminal, "compaction", select=f"{CATALOG}.*")
+    expect(check.fingerprints(lake.catalog, lake.tables) == rows, "compaction changed a row")
+    fewer = _data_files(lake)
+    expect(fewer < files, "compaction left as many files as before")
+    terminal.held(f"{files} data files became {fewer}, and every row is there")
+
+
+def _data_files(lake: DemoLake) -> int:
+    """How many data files the newest snapshots of all tables have."""
+    tables = (lake.catalog.load_table(name) for name in lake.tables)
+    return sum(table.inspect.data_files().num_rows for table in tables)
+
+
+def _plan_and_apply(terminal: Terminal, job: str, allowed: tuple[int, ...] = (0,), select: str = "*") -> int:
+    terminal.run("plan", job, *(("--select", select) if select != "*" else ()), "--out", job)
     return terminal.run("apply", job, "--yes", allowed=allowed)
 
 

@@ -10,6 +10,7 @@ from lakewarden.model.errors import Refusal
 from lakewarden.model.health import (
     MANY_SMALL_FILES,
     MANY_SNAPSHOTS,
+    SMALL_FILE_BYTES,
     Status,
     TableFacts,
     health_of,
@@ -40,6 +41,7 @@ def test_a_refusal_stands_above_everything_else() -> None:
         (replace(GOOD, orphans=Tally(1, 53)), "orphans"),
         (replace(GOOD, snapshots=MANY_SNAPSHOTS), "many snapshots"),
         (replace(GOOD, data=Tally(200, 9), small=Tally(MANY_SMALL_FILES, 9)), "small files"),
+        (replace(GOOD, data=Tally(MANY_SMALL_FILES, MANY_SMALL_FILES * SMALL_FILE_BYTES - 1)), "small files"),
     ],
 )
 def test_each_reason_to_look_at_a_table(facts: TableFacts, code: str) -> None:
@@ -57,6 +59,8 @@ def test_each_reason_to_look_at_a_table(facts: TableFacts, code: str) -> None:
         replace(GOOD, snapshots=MANY_SNAPSHOTS - 1),
         replace(GOOD, data=Tally(300, 9), small=Tally(MANY_SMALL_FILES, 9)),
         replace(GOOD, data=Tally(9, 9), small=Tally(9, 9)),
+        replace(GOOD, data=Tally(MANY_SMALL_FILES - 1, 9)),
+        replace(GOOD, data=Tally(MANY_SMALL_FILES, MANY_SMALL_FILES * SMALL_FILE_BYTES)),
     ],
 )
 def test_little_of_anything_is_no_reason(facts: TableFacts) -> None:
