@@ -51,7 +51,7 @@ class Evening:
 
 
 def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Terminal) -> None:
-    """Partitions, small files, manifests, snapshots, cold copies, bytes, and one snapshot back from the cold."""
+    """Partitions, manifests, small files, snapshots, cold copies, bytes, and one snapshot back from the cold."""
     old = lake.catalog.load_table(OLD).snapshots()[0].snapshot_id
     before = check.fingerprint(OLD, "old", _rows_at(lake, OLD, old))
     evening = _look(stream) if stream is not None else None
@@ -63,11 +63,11 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
     _check_months(lake)
     terminal.held("old months and days are dropped by one commit a table; not a file is deleted")
 
-    _compact(lake, terminal)
-
     # Iceberg's own Spark runtime rewrites manifests, and is fetched for this job only.
     if _plan_and_apply(terminal, "manifest-rewrite", allowed=(0, FAILED)) == FAILED:
         terminal.say("- Iceberg's Spark runtime could not be fetched, so no manifest was changed")
+
+    _compact(lake, terminal)
 
     rows = check.fingerprints(lake.catalog, lake.tables)
     files = check.all_files(base / "warehouse")
