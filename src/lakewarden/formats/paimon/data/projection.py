@@ -40,17 +40,6 @@ def projected(batch: pa.RecordBatch, was: Sequence[Column], now: Sequence[Column
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(now))
 
 
-def check_turnable(was: Sequence[Column], now: Sequence[Column]) -> None:
-    """Raise UnsupportedTableError unless every column of now can be had from what columns were."""
-    had = {column.id: column for column in was}
-    for wanted in now:
-        found = had.get(wanted.id)
-        if found is None:
-            _absent(wanted, 0)
-        else:
-            turned(pa.nulls(0, arrow_type(found.type)), found.type, wanted.type)
-
-
 def turned(array: pa.Array, was: Type, now: Type) -> pa.Array:
     """Values of one type in another. Raises UnsupportedTableError unless each stays what it is."""
     if pa.types.is_dictionary(array.type):
