@@ -1,0 +1,70 @@
+"""The long versions: five workers beside writers, fifty kills, twenty pauses."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.compaction.workers.busy_lake import BusyLake
+from tests.jobs.compaction.workers.test_workers import make_lake, told
+from tests.support.storage import Seaweed
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.timeout(7200),
+    pytest.mark.usefixtures("java"),
+    pytest.mark.filterwarnings("ignore:Delete operation did not match"),
+]
+WORKERS, KILLS, PAUSES = 5, 50, 20
+
+
+@pytest.fixture(params=["postgresql", "rest"])
+def lake(request: pytest.FixtureRequest, seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[BusyLake]:
+    serve = request.getfixturevalue("serve") if request.param == "rest" else None
+    with make_lake(seaweed, postgres_url, serve, tmp_path) as found:
+        yield found
+
+
+def test_five_workers_waste_little(lake: BusyLake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.start(WORKERS)
+    lake.write(600.0, 0.5)
+    lake.workers[0].at_work()
+    lake.stop()
+    lake.check_rows()
+    landed = lake.check_commits()
+    wasted, written = told(lake, landed, capsys)
+    assert len(landed) > 1
+    assert wasted < 0.05 * written
+
+
+def test_kills_and_pauses(lake: BusyLake, capsys: pytest.CaptureFixture[str]) -> None:
+    draw = random.Random(5)
+    lake.start(WORKERS)
+    for worker in lake.workers:
+        worker.at_work(300)
+    acts = ["kill"] * KILLS + ["pause"] * PAUSES
+    draw.shuffle(acts)
+    over = threading.Event()
+    writing = threading.Thread(target=lake.write_until, args=(over, 0.5))
+    writing.start()
+    try:
+        for act in acts:
+            worker = draw.choice(lake.workers)
+            time.sleep(draw.uniform(0, 4))
+            if act == "kill":
+                worker.kill()
+                worker.start()
+                worker.at_work(300)
+            else:
+                worker.pause()
+    finally:
+        over.set()
+        writing.join()
+    lake.stop()
+    lake.check_rows()
+    told(lake, lake.check_commits(), capsys)
