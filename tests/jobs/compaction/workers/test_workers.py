@@ -64,7 +64,7 @@ def told(lake: BusyLake, landed: Counter[str], capsys: pytest.CaptureFixture[str
     return wasted, written
 
 
-@pytest.fixture(params=["postgresql", "rest"])
+@pytest.fixture(params=["postgresql", pytest.param("rest", marks=pytest.mark.soak)])
 def lake(request: pytest.FixtureRequest, seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[BusyLake]:
     serve = request.getfixturevalue("serve") if request.param == "rest" else None
     with make_lake(seaweed, postgres_url, serve, tmp_path) as found:
