@@ -14,6 +14,7 @@ from lakewarden.model.compaction import COMPACTED, GROUP_LEFT
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanResult
+from lakewarden.pipeline.read.names import canonical_column
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.plan.rows import rows_of
 
@@ -38,7 +39,9 @@ def compacted(deployment: Deployment, key: str) -> Iterator[Facts]:
             continue
         try:
             parts = rows_of(deployment.stores, PlanResult(header, saved.path), "group")
-            found_rows = [row for rows in parts for row in rows.filter(pc.equal(rows["uri"], key)).to_pylist()]
+            # A plan has the addresses as manifests spell them.
+            spelled = ((rows, canonical_column(rows["uri"].combine_chunks())) for rows in parts)
+            found_rows = [row for rows, uris in spelled for row in rows.filter(pc.equal(uris, key)).to_pylist()]
         except LakewardenError:
             # A plan whose files are gone or changed says nothing.
             continue
