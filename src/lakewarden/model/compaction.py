@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Protocol
 
 from lakewarden.model.errors import LakewardenError, Refusal
+from lakewarden.model.manifests import JavaTable
 from lakewarden.model.ports import Blobs, ReadAvro, Rows
 from lakewarden.model.table import ManifestList, NamedManifest, Pointer, TableState
 from lakewarden.model.worth import Worth
@@ -48,6 +49,7 @@ class CompactionPolicy:
     settle_minutes: int = 0
     rate_bytes_per_second: int = 0
     branch: str = MAIN
+    zorder_columns: str = ""
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> CompactionPolicy:
@@ -236,13 +238,16 @@ class Compactable:
     `layout` is a text for the format's worker: what it has to know of the table to tell where files lie.
     `written` are the snapshots that brought or took rows, each with its time in ms, where a format tells which files came
     with which; a table without partitions has none, since it may never be quiet. `several_specs`: deletes that were written
-    without a partition may reach files that have one.
+    without a partition may reach files that have one. `engine` is how
+    the format's own engine is to write the files where ours does not write them exactly, for the reason in `engine_why`.
     """
 
     target: int = 0
     refusal: Refusal | None = None
     left: str | None = None
     layout: str = ""
+    engine: str = ""
+    engine_why: str = ""
     lists: tuple[ManifestList, ...] | None = None
     manifests: tuple[NamedManifest, ...] = ()
     written: Mapping[int, int] = field(default_factory=dict)
@@ -252,7 +257,8 @@ class Compactable:
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
     """A planned group: its name, the addresses of its files, the branch that they are on, the bytes of their partition
-    where they are known, how large the files are together, and why they are rewritten."""
+    where they are known, how large the files are together, and why they are rewritten. `engine` says how the format's own
+    engine is to write it, where ours does not."""
 
     name: str
     paths: tuple[str, ...]
@@ -260,6 +266,7 @@ class GroupFiles:
     partition: bytes | None = None
     size: int = 0
     reason: str = ""
+    engine: str = ""
 
     @property
     def place(self) -> str:
@@ -268,11 +275,29 @@ class GroupFiles:
 
 
 @dataclass(frozen=True)
+class EngineGroup:
+    """A group whose new files the format's own engine writes: how, to which size and number, by which columns.
+
+    `answer` turns what the engine says of its files, or why there are none, into what a task of ours would answer.
+    """
+
+    table: JavaTable
+    paths: tuple[str, ...]
+    spec: int
+    strategy: str
+    columns: tuple[str, ...]
+    target: int
+    outputs: int
+    answer: Callable[[Sequence[Mapping[str, Any]] | LakewardenError], str]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """Groups of one table that can be rewritten now: an order for each, and what became of the others.
 
     `orders` are texts that the format's worker understands. `done` are groups that this run has committed before,
-    `dropped` those that cannot be rewritten any more, with the reason.
+    `dropped` those that cannot be rewritten any more, with the reason. `by_engine` are those that the format's own engine
+    writes.
     """
 
     seen: Any
@@ -284,6 +309,7 @@ class Prepared:
     # The snapshot that the groups' files are read from, and each group's partition as a person would name it.
     start_snapshot: int | None = None
     partitions: Mapping[str, str] = field(default_factory=dict)
+    by_engine: Mapping[str, EngineGroup] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

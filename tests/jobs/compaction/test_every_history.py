@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 JOB, LAKE = "compaction", "squeezed"
 NAMES = [build.__name__ for build in BUILDERS]
-# What this version leaves to Iceberg's own procedure, by name.
-REFUSED = {"avro_files"}
 # Version 3: rows keep their ids and the commit that last changed them.
 LINEAGE = {"deletion_vectors", "upgraded"}
 
@@ -78,7 +76,7 @@ def test_rows_are_what_they_were(squeezed: Squeezed, name: str) -> None:
     assert rows(squeezed.spark, name) == squeezed.before[name]
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED - {"never_written"}))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"never_written"}))
 def test_files_are_fewer_and_the_next_plan_is_empty(squeezed: Squeezed, name: str) -> None:
     planned = squeezed.plan.table(f"{LAKE}.t.{name}")
     assert planned.refusal is None
@@ -86,10 +84,3 @@ def test_files_are_fewer_and_the_next_plan_is_empty(squeezed: Squeezed, name: st
     assert again.changes == {"groups": 0, "files": 0}
     expected = squeezed.counted[name] - planned.changes["files"] + planned.detail["compaction"]["files_after"]
     assert data_files(squeezed.spark, name) == expected
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_cannot_be_carried_exactly_is_refused_by_name(squeezed: Squeezed, name: str) -> None:
-    refusal = squeezed.plan.table(f"{LAKE}.t.{name}").refusal
-    assert refusal is not None
-    assert refusal.code == "LW-TABLE-003"

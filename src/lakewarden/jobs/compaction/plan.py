@@ -11,7 +11,7 @@ from typing import Any
 from lakewarden.jobs.compaction.rate import measured
 from lakewarden.logs import bind
 from lakewarden.model.compaction import MAIN, Compactable, CompactionPolicy, TableRules
-from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.errors import LeftToEngineError, UnsupportedTableError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
@@ -43,7 +43,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     fleet, policies, chosen = to_change(deployment, request, Job.COMPACTION, CompactionPolicy.of, now)
 
     progress("look at tables", 1, STAGES)
-    surveys = dict(_surveys(deployment, fleet, policies, chosen))
+    surveys = _with_engine(session, dict(_surveys(deployment, fleet, policies, chosen)))
     rules = {
         number: _rules(state, policies[state.identifier], survey, now)
         for number, state in enumerate(fleet.states)
@@ -165,6 +165,22 @@ def _surveys(
         yield from zip((state.identifier for state in states), pool.map(ask, states), strict=True)
 
 
+def _with_engine(session: Any, surveys: Mapping[str, Compactable]) -> dict[str, Compactable]:
+    """The surveys; tables that only the format's own engine writes exactly are refused where Spark does not have it."""
+    if not any(survey.engine for survey in surveys.values()):
+        return dict(surveys)
+    from lakewarden.pipeline.rewrite.by_iceberg import has_runtime
+
+    if in_spark(lambda: has_runtime(session.result())):
+        return dict(surveys)
+    return {
+        name: survey
+        if not survey.engine
+        else Compactable(refusal=LeftToEngineError(f"{survey.engine_why}; nothing was touched").refusal())
+        for name, survey in surveys.items()
+    }
+
+
 def _detail(
     survey: Compactable, policy: CompactionPolicy, fates: Mapping[Fate, Worth], rate: Rate | None
 ) -> dict[str, Any]:
@@ -172,7 +188,9 @@ def _detail(
     if survey.left is not None:
         return {"inactive": survey.left, "keep": [{"label": "files", "reason": survey.left}]}
     now = fates[Fate.NOW]
+    engine = {"engine": survey.engine, "engine_why": survey.engine_why} if survey.engine else {}
     return {
+        **engine,
         "target_bytes": survey.target,
         "branch": policy.branch,
         "compaction": {

@@ -46,7 +46,11 @@ class RoundLeases:
 
     def begun(self, ready: Prepared) -> None:
         """Write down which snapshot the groups are read from, before a byte of them is: no expiry takes it from now on."""
-        leases = {lease.key: (lease, name) for name in ready.orders if (lease := self._lease_of[name]).work is not None}
+        leases = {
+            lease.key: (lease, name)
+            for name in (*ready.orders, *ready.by_engine)
+            if (lease := self._lease_of[name]).work is not None
+        }
 
         def tell(lease: Lease, group: str) -> None:
             assert lease.work is not None

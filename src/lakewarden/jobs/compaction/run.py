@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -179,7 +180,8 @@ class Run(TableRun):
                 self._leave(table, group_name, why)
             else:
                 self._postponed[group_name] = why
-        mine = [group for group in groups if group.name not in held_by_others]
+        engine = str(table.detail.get("engine", ""))
+        mine = [replace(group, engine=engine) for group in groups if group.name not in held_by_others]
         if not mine:
             return
         ready = compactor.prepare(found[1], table.uuid, mine, int(table.detail["target_bytes"]), self.run_id)
@@ -189,7 +191,7 @@ class Run(TableRun):
         for group_name, why in ready.dropped.items():
             self._leave(table, group_name, why)
         leases.begun(ready)
-        if ready.orders:
+        if ready.orders or ready.by_engine:
             prepared[name] = (table, found[1], ready)
 
     def _rewritten(
@@ -217,6 +219,19 @@ class Run(TableRun):
                 if not leases.in_vain():
                     raise
                 return
+        for _, _, ready in prepared.values():
+            yield from self._by_engine(ready)
+
+    def _by_engine(self, ready: Prepared) -> Iterator[tuple[str, str]]:
+        """Groups of one table that the format's own engine writes, one after the other; the commit is ours all the same."""
+        from lakewarden.pipeline.rewrite.by_iceberg import rewritten_by_iceberg
+
+        if not ready.by_engine:
+            return
+        self.check_may_go_on()
+        spark = self.deployment.warm_spark().result()
+        found = in_spark(lambda: rewritten_by_iceberg(spark, ready.by_engine))
+        yield from ((name, ready.by_engine[name].answer(one)) for name, one in found.items())
 
     def _commit(
         self,
@@ -229,10 +244,14 @@ class Run(TableRun):
         """One table's groups, in one commit. A group whose lease was lost is left out of it, and the others land."""
         name = table.identifier
         compactor = required(self.deployment.format_of(name).compactor, name)
-        for group in ready.orders:
+        for group in (*ready.orders, *ready.by_engine):
             if (lost := leases.lost(group)) is not None:
                 self._leave(table, group, lost)
-        mine = {group: answers[group] for group in ready.orders if group in answers and group not in self._left}
+        mine = {
+            group: answers[group]
+            for group in (*ready.orders, *ready.by_engine)
+            if group in answers and group not in self._left
+        }
         if not mine:
             return
         held = {group: leases.of(group) for group in mine}

@@ -19,6 +19,7 @@ class Compaction(JobSection):
     cron: str | None = "0 1 * * *"
     target_file_size_bytes: int | None = Field(default=None, ge=1 << 20)
     strategy: Literal["binpack", "sort", "zorder"] = "binpack"
+    zorder_columns: str = ""
     min_input_files: int = Field(default=5, ge=2)
     many_deletes: int = Field(default=10, ge=1)
     settle_minutes: int = Field(default=30, ge=0)

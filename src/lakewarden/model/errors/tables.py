@@ -69,6 +69,15 @@ class UnsupportedTableError(LakewardenError):
     hint = "Lakewarden leaves tables alone whose format features it cannot prove it understands."
 
 
+class LeftToEngineError(UnsupportedTableError):
+    """What only the format's own engine writes exactly."""
+
+    hint = (
+        "Iceberg's own writers can: put its runtime on Spark's class path "
+        '("spark.jars.packages" in [spark.conf]), or compact this table with rewrite_data_files.'
+    )
+
+
 class GcDisabledError(LakewardenError):
     code = "LW-TABLE-004"
     exit_code = Exit.REFUSED

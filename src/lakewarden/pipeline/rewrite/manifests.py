@@ -40,7 +40,7 @@ def rewrite_manifests(
     jvm: Any = spark._jvm
     check_runtime(jvm)
     try:
-        pending = _transaction(spark, table)
+        pending = in_transaction(spark, table)
         action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = action.rewriteManifests(pending).specId(spec)
         for name, value in properties.items():
@@ -56,7 +56,7 @@ def rewrite_manifests(
         raise
     except Exception as error:
         raise spark_failed(
-            f"the manifests of {table.name} could not be rewritten ({_first_line(error)}); nothing of it was changed"
+            f"the manifests of {table.name} could not be rewritten ({first_line(error)}); nothing of it was changed"
         ) from error
 
 
@@ -69,7 +69,7 @@ def check_runtime(jvm: Any) -> None:
         )
 
 
-def _transaction(spark: SparkSession, table: JavaTable) -> Any:
+def in_transaction(spark: SparkSession, table: JavaTable) -> Any:
     """The table within a transaction: what is committed to it stays there."""
     jvm: Any = spark._jvm
     jsc: Any = spark._jsc
@@ -90,6 +90,6 @@ def _transaction(spark: SparkSession, table: JavaTable) -> Any:
     return jvm.org.apache.iceberg.BaseTable(operations, table.name)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     return str(java.toString() if java is not None else error).splitlines()[0][:300]

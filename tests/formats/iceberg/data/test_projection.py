@@ -110,6 +110,20 @@ def test_types_that_are_not_written_exactly_are_refused(kind: str) -> None:
         arrow_schema(schema(column(1, "a", kind)))
 
 
+def test_uuids_of_pyiceberg_are_the_same_bytes() -> None:
+    """They come as a type of their own, also within lists."""
+    uuids = pa.array([b"0" * 16, None], pa.binary(16)).cast(pa.uuid())
+    lists = pa.ListArray.from_arrays(
+        [0, 2, 2], uuids, type=pa.list_(pa.field("element", pa.uuid(), metadata={b"PARQUET:field_id": b"3"}))
+    )
+    fields = [
+        pa.field(n, a.type, metadata={b"PARQUET:field_id": i}) for n, a, i in (("u", uuids, b"1"), ("l", lists, b"2"))
+    ]
+    batch = pa.RecordBatch.from_arrays([uuids, lists], schema=pa.schema(fields))
+    columns = schema(column(1, "u", "uuid"), column(2, "l", {"type": "list", "element-id": 3, "element": "uuid"}))
+    assert seen(batch, columns) == [{"u": b"0" * 16, "l": [b"0" * 16, None]}, {"u": None, "l": []}]
+
+
 def test_a_required_column_that_a_file_lacks_is_not_made_up() -> None:
     batch = from_file([{"a": 1}], schema(column(1, "a", "long")))
     with pytest.raises(UnsupportedTableError, match="lacks the column b"):

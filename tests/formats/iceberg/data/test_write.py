@@ -90,6 +90,9 @@ def test_uuids_and_times_are_annotated_at_every_depth(tmp_path: Path) -> None:
     physical = {file.schema.column(p).path: file.schema.column(p).physical_type for p in range(len(file.schema))}
     stored = [physical[f"d{p}"] for p in (2, 9, 10, 18, 19, 38)]
     assert stored == ["INT32"] * 2 + ["INT64"] * 2 + ["FIXED_LEN_BYTE_ARRAY"] * 2
+    group = file.metadata.row_group(0)
+    told = {group.column(p).path_in_schema: group.column(p).is_stats_set for p in range(group.num_columns)}
+    assert (told["u"], told["t"]) == (False, True)
     back = file.read().to_pylist()
     assert [{name: value for name, value in one.items() if name in ("u", "t", "s", "l", "m")} for one in back] == [
         {name: row[name] for name in ("u", "t", "s", "l", "m")},

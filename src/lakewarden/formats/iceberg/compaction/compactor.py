@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.formats.iceberg.commit.versions import Versions
+from lakewarden.formats.iceberg.compaction.engine import check_engine, engine_group, engine_of
 from lakewarden.formats.iceberg.compaction.head import Wanted, read_head
 from lakewarden.formats.iceberg.compaction.new_manifests import Replacement
 from lakewarden.formats.iceberg.compaction.replace import GROUPS, Commit, replace_files
@@ -37,9 +38,11 @@ from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.metadata.refs import MAIN, head_of
 from lakewarden.formats.iceberg.partitions.drop import commits_in
 from lakewarden.formats.iceberg.partitions.specs import specs_of
+from lakewarden.formats.iceberg.rewrite.rewriter import java_properties
 from lakewarden.model.compaction import (
     Compactable,
     CompactionPolicy,
+    EngineGroup,
     GroupFiles,
     GroupLease,
     Landed,
@@ -50,16 +53,17 @@ from lakewarden.model.compaction import (
 )
 from lakewarden.model.errors import (
     LakewardenError,
+    LeftToEngineError,
     PlanOutdatedError,
     UnreadableMetadataError,
     UnsupportedTableError,
 )
+from lakewarden.model.manifests import JavaTable
 from lakewarden.model.partitions import stored_value
 from lakewarden.model.ports import Blobs, Files, ReadAvro, Rows
 from lakewarden.model.table import Pointer, TableState, name_within
 
 TARGET, TARGET_BYTES = "write.target-file-size-bytes", 512 << 20
-FORMAT = "write.format.default"
 _PASSED_ON = ("write.parquet.", "write.metadata.metrics.")
 
 
@@ -114,12 +118,20 @@ class IcebergCompactor:
             if head_of(document, policy.branch) is None:
                 where = "" if policy.branch == MAIN else f" on a branch {policy.branch}"
                 return Compactable(left=f"it has no snapshot{where}")
-            check_supported(document, policy)
+            engine = engine_why = ""
+            try:
+                check_supported(document, policy)
+            except LeftToEngineError as error:
+                if policy.branch != MAIN:
+                    raise
+                engine, engine_why = engine_of(document, policy), error.message
             self._versions()
             asked = policy.target_file_size_bytes or int(state.properties.get(TARGET, TARGET_BYTES))
             specs = specs_of(document)
             return Compactable(
                 max(1, asked),
+                engine=engine,
+                engine_why=engine_why,
                 written={} if specs[int(document.get("default-spec-id") or 0)].unpartitioned else _written(document),
                 several_specs=len({spec.unpartitioned for spec in specs.values()}) > 1,
             )
@@ -145,17 +157,26 @@ class IcebergCompactor:
         head = read_head(self._files, document, base, _wanted(open_groups))
         kept: dict[str, _Kept] = {}
         dropped: dict[str, str] = {}
+        by_engine: dict[str, EngineGroup] = {}
         for group in open_groups:
             present = [head.data[path][1] for path in group.paths if path in head.data]
             if len(present) < len(group.paths):
                 dropped[group.name] = "files of it are not in the table any more"
             elif len({live.partition for live in present}) > 1:
                 dropped[group.name] = "its files lie in several partitions by now"
+            elif group.engine and branch != MAIN:
+                dropped[group.name] = f"Iceberg's own writers are not asked for files of the branch {branch}"
+            elif group.engine:
+                item = self._order(document, group.name, present, head.deletes, target, run_id)
+                kept[group.name] = item
+                by_engine[group.name] = engine_group(
+                    group, item.spec, item.partition, item.order, target, self._java(pointer, version)
+                )
             elif why := _not_ours_to_read([*present, *(one.live for live in present for one in head.deletes.on(live))]):
                 dropped[group.name] = why
             else:
                 kept[group.name] = self._order(document, group.name, present, head.deletes, target, run_id)
-        orders = {name: item.order.dumps() for name, item in kept.items()}
+        orders = {name: item.order.dumps() for name, item in kept.items() if name not in by_engine}
         return Prepared(
             version,
             orders,
@@ -165,7 +186,12 @@ class IcebergCompactor:
             branch,
             int(base["snapshot-id"]),
             {name: ", ".join(f"{k}={v}" for k, v in item.partition.items()) for name, item in kept.items()},
+            by_engine,
         )
+
+    def _java(self, pointer: Pointer, version: Version) -> JavaTable:
+        table = name_within(pointer.identifier)
+        return JavaTable(table, version.location, java_properties(self._versions().store_properties(table)))
 
     def commit(
         self,
@@ -275,14 +301,10 @@ class _DataFiles:
 def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> None:
     """Raise UnsupportedTableError for a table whose files this version cannot write exactly as its owner wants them."""
     properties = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
-    by_java = "Compact this table with Iceberg's own rewrite_data_files."
-    if properties.get(FORMAT, "parquet").lower() != "parquet":
-        raise UnsupportedTableError(
-            f"its files are {properties[FORMAT]}, not Parquet; nothing was touched", hint=by_java
-        )
-    if policy.strategy == "zorder":
-        raise UnsupportedTableError("the strategy zorder is not there yet; nothing was touched", hint=by_java)
+    check_places(document)
+    name_mapping(properties)
     columns = arrow_schema(current_schema(document))
+    check_engine(document, policy)
     if (order := current_sort_order(document)) is not None:
         check_sortable(order, columns)
     elif policy.strategy == "sort":
@@ -297,8 +319,6 @@ def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> No
             f"its column {min(taken)} has the name under which new files store the ids of rows; nothing was touched",
             hint="Rename the column.",
         )
-    check_places(document)
-    name_mapping(properties)
     check_columns(Form.of(properties), columns)
 
 

@@ -46,7 +46,7 @@ def new_entries(group: Replacement, head: Head, removal: Removal, read_at: int) 
 def _new_entry(file: NewFile, model: Mapping[str, Any], removal: Removal, read_at: int) -> Record:
     described: dict[str, Any] = {
         "file_path": file.path,
-        "file_format": "PARQUET",
+        "file_format": file.format,
         "partition": model["data_file"]["partition"],
         "record_count": file.rows,
         "file_size_in_bytes": file.size,

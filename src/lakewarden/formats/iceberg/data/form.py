@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.formats.iceberg.data.columns import id_of
-from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.errors import LeftToEngineError
 
 PREFIX = "write.parquet."
 CODEC, LEVEL, VERSION = f"{PREFIX}compression-codec", f"{PREFIX}compression-level", f"{PREFIX}page-version"
@@ -72,7 +72,7 @@ class Form:
 
     @staticmethod
     def of(properties: Mapping[str, str]) -> Form:
-        """Raises UnsupportedTableError for what cannot be obeyed exactly."""
+        """Raises LeftToEngineError for what cannot be obeyed exactly."""
         for key in properties:
             if key.startswith(PREFIX) and key not in _KNOWN and not key.startswith(_BY_COLUMN):
                 raise _unsupported(key, properties[key])
@@ -97,17 +97,17 @@ class Form:
 
 
 def check_columns(form: Form, fields: pa.Schema) -> None:
-    """Raise UnsupportedTableError for a filter over a column that none is written for."""
+    """Raise LeftToEngineError for a filter over a column that none is written for."""
     for name, found in named(fields):
         if name in form.blooms and (pa.types.is_nested(found.type) or pa.types.is_boolean(found.type)):
-            raise UnsupportedTableError(
+            raise LeftToEngineError(
                 f"the table wants a bloom filter over {name}, of type {found.type}, which this version does not write; "
                 "nothing was rewritten"
             )
     inside = {name for name, _, repeated in leaves(fields) if repeated}
     for name in form.blooms:
         if name in inside:
-            raise UnsupportedTableError(
+            raise LeftToEngineError(
                 f"the table wants a bloom filter over {name}, within a list or map, which this version does not write; "
                 "nothing was rewritten"
             )
@@ -176,7 +176,7 @@ def _number(properties: Mapping[str, str], key: str, default: int, least: int = 
     return number
 
 
-def _unsupported(key: str, value: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
+def _unsupported(key: str, value: str) -> LeftToEngineError:
+    return LeftToEngineError(
         f"the table wants {key} = {value}, which this version cannot obey exactly; nothing was rewritten"
     )

@@ -11,7 +11,7 @@ from lakewarden.formats.iceberg.data.places import Spread
 
 POSITION, EQUALITY, VECTOR = "position", "equality", "vector"
 # How a group was rewritten: its row groups as they were, or its rows read and encoded anew.
-COPIED, ENCODED = "copied", "encoded"
+COPIED, ENCODED, BY_ENGINE = "copied", "encoded", "by Iceberg's own writers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ class NewFile:
     upper: Mapping[int, str]
     split_offsets: tuple[int, ...]
     sort_order_id: int = 0
+    format: str = "PARQUET"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,9 @@ def _turned(array: pa.Array, now: pa.Field, absent: Absent) -> pa.Array:
     """One column in the type that it has now."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if isinstance(array.type, pa.BaseExtensionType):
+        # PyIceberg's uuids, which are the same bytes.
+        array = array.storage
     kind = now.type
     if pa.types.is_struct(kind):
         return _struct(array, kind, absent)

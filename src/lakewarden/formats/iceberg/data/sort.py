@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.formats.iceberg.data.columns import id_of
-from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.errors import LeftToEngineError
 
 MEMORY = 256 << 20  # decoded bytes that are sorted at once
 MERGED_ROWS = 1 << 18  # rows of all pieces together that are merged at once
@@ -28,7 +28,7 @@ Key = Callable[[pa.Array], pa.Array]
 
 
 def check_sortable(order: Json, schema: pa.Schema) -> None:
-    """Raise UnsupportedTableError for a sort order that rows cannot be brought into here."""
+    """Raise LeftToEngineError for a sort order that rows cannot be brought into here."""
     for field in order["fields"]:
         found = _field(schema, int(field["source-id"]))
         if found is None or pa.types.is_nested(found.type):
@@ -192,7 +192,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _key(field: Json, kind: pa.DataType) -> Key:
-    """How a sort field's values become what Arrow sorts by. Raises UnsupportedTableError."""
+    """How a sort field's values become what Arrow sorts by. Raises LeftToEngineError."""
     transform = str(field["transform"])
     if field["direction"] not in ("asc", "desc") or field["null-order"] not in ("nulls-first", "nulls-last"):
         raise _unsupported(field, "an order that nobody knows")
@@ -258,8 +258,8 @@ def _floored(array: pa.Array, unit: int) -> pa.Array:
     return pa.array(values, pa.int64(), mask=np.asarray(array.is_null()))
 
 
-def _unsupported(field: Json, what: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
+def _unsupported(field: Json, what: str) -> LeftToEngineError:
+    return LeftToEngineError(
         f"its sort order goes by {what} (column {field['source-id']}), which this version does not sort by; "
         "nothing was rewritten"
     )

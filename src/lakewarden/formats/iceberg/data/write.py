@@ -122,7 +122,7 @@ class Writer:
                 store_schema=False,
                 store_decimal_as_integer=True,
                 use_dictionary=self._columns_with(self._form.encoded),
-                write_statistics=self._columns_with(self._form.statistics),
+                write_statistics=self._columns_with({**self._form.statistics, **dict.fromkeys(self._uuids(), False)}),
                 data_page_version=self._form.page_version,
                 write_page_index=True,
                 write_page_checksum=True,
@@ -137,6 +137,10 @@ class Writer:
         self._row_groups += 1
         self._rows += table.num_rows
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _uuids(self) -> Iterator[str]:
+        """Columns whose least and greatest values in the footer would mislead: Java's readers compare uuids by signed halves."""
+        yield from (name for name, number in _paths(self._schema) if self._style.kinds.get(number) == "uuid")
 
     def _columns_with(self, said: Mapping[str, bool]) -> bool | list[str]:
         """The columns for which the owner did not say no, as Arrow wants to be told."""
