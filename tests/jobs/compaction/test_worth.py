@@ -161,3 +161,24 @@ def test_a_branch_is_compacted_by_its_name_and_main_stays_as_it_is(lake: Site, s
     assert rows_and_files(spark, f"{table}.branch_audit") == (12, 1)
     settings(lake, branch="nowhere")
     assert lake.plan(JOB, table).table(table).detail["inactive"] == "it has no snapshot on a branch nowhere"
+
+
+def test_explain_and_audit_say_which_group_run_and_commit_a_file_is_of(lake: Site, spark: SparkSession) -> None:
+    settings(lake)
+    table = create(spark, "told", files=2)
+    plan = lake.plan(JOB, table)
+    old = plan.rows[0]["uri"]
+    assert [one["did"] for one in lake.warden.explain(old)["compaction"]] == ["planned"]
+    assert lake.warden.audit_who(old) == []
+    run = lake.apply(plan)
+    spark.sql(f"REFRESH TABLE {table}")
+    new = "file://" + spark.sql(f"SELECT _file FROM {table}").collect()[0][0].removeprefix("file:").replace("///", "/")
+    head = lake.catalog(LAKE).load_table("t.told").current_snapshot()
+    assert head is not None
+    for uri, did in ((old, "replaced"), (new, "written")):
+        told = lake.warden.explain(uri)["compaction"]
+        assert [(one["did"], one["table"], one["run_id"], one["snapshot_id"]) for one in told] == [
+            (did, table, run.run_id, head.snapshot_id)
+        ]
+        (entry,) = lake.warden.audit_who(uri)
+        assert (entry["outcome"], entry["run_id"], entry["plan_id"]) == (did, run.run_id, plan.plan.plan_id)
