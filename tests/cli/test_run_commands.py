@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 import pytest
-import typer
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
@@ -21,7 +20,7 @@ def at_a_terminal(monkeypatch: Any, answer: bool) -> list[str]:
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(typer, "confirm", lambda question, **_: asked.append(question) or answer)
+    monkeypatch.setattr("lakewarden.cli.asking.answer_to", lambda question: asked.append(question) or answer)
     return asked
 
 

@@ -23,17 +23,24 @@ def check_somebody_is_there(yes: bool, what: str, hint: str | None = None) -> No
 def ask(show: Callable[[Screen], None], question: str, hint: str | None = None) -> None:
     """Show what it is about and ask, on stderr. Raises NeedsApprovalError unless the answer is yes."""
     show(Screen(sys.stderr))
-    answer: bool | None = None
-    while answer is None:
+    answer = answer_to(question)
+    if answer is None:
+        raise NeedsApprovalError("the question was not answered; nothing was changed", hint=hint)
+    if not answer:
+        raise NeedsApprovalError("the answer was no; nothing was changed", hint=hint)
+
+
+def answer_to(question: str) -> bool | None:
+    """Ask until the answer is yes or no; None where the terminal ends."""
+    while True:
         sys.stderr.write(f"{question} [y/N]: ")
         sys.stderr.flush()
         line = _line_typed()
         if not line:
             sys.stderr.write("\n")  # The question's own line has no end yet.
-            raise NeedsApprovalError("the question was not answered; nothing was changed", hint=hint)
-        answer = _ANSWERS.get(line.strip().lower())
-    if not answer:
-        raise NeedsApprovalError("the answer was no; nothing was changed", hint=hint)
+            return None
+        if (answer := _ANSWERS.get(line.strip().lower())) is not None:
+            return answer
 
 
 def _line_typed() -> str:
