@@ -29,7 +29,7 @@ def described(data: bytes, *, offset: int = 1, wide: bool = False, rows: int | N
 @pytest.mark.parametrize("wide", [False, True])
 def test_positions_are_those_that_were_written(wide: bool) -> None:
     data = blob(0, 7, 70_000, wide=wide)
-    found = positions(b"\x01" + data, described(data, wide=wide, rows=3))
+    found = positions(b"\x01" + data, described(data, wide=wide, rows=3), 100)
     assert found.tolist() == [0, 7, 70_000]
 
 
@@ -45,13 +45,23 @@ def test_positions_are_those_that_were_written(wide: bool) -> None:
 def test_a_damaged_vector_is_not_taken(damage: Any) -> None:
     data = blob(0, 7)
     with pytest.raises(IncompleteManifestError):
-        positions(b"\x01" + damage(data), described(data))
+        positions(b"\x01" + damage(data), described(data), 100)
 
 
 def test_a_vector_with_another_count_than_its_index_says_is_not_taken() -> None:
     data = blob(0, 7)
     with pytest.raises(IncompleteManifestError, match="2 positions"):
-        positions(b"\x01" + data, described(data, rows=3))
+        positions(b"\x01" + data, described(data, rows=3), 100)
+
+
+def test_a_vector_of_more_positions_than_its_file_has_rows_is_not_spelled_out() -> None:
+    """Four billion of them in a few kilobytes: spelled out, they would need 32 GiB."""
+    every = BitMap()
+    every.add_range(0, 2**32)
+    body = (1581511376).to_bytes(4, "big") + every.serialize()
+    data = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+    with pytest.raises(IncompleteManifestError, match="for a file of 100 rows"):
+        positions(b"\x01" + data, described(data), 100)
 
 
 def test_the_others_are_copied_in_order() -> None:
@@ -64,7 +74,7 @@ def test_the_others_are_copied_in_order() -> None:
     new, left = without(data, "index-1", ranges[::-1], {"b"})
     assert new == b"\x01" + blobs["a"] + blobs["c"]
     assert [(one["f0"], one["f1"]) for one in left] == [("a", 1), ("c", 1 + len(blobs["a"]))]
-    assert positions(new, Vector("index-2", left[1]["f1"], left[1]["f2"], 1)).tolist() == [5]
+    assert positions(new, Vector("index-2", left[1]["f1"], left[1]["f2"], 1), 100).tolist() == [5]
 
 
 COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.date32())])

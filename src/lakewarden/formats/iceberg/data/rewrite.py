@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewarden.formats.file_bytes import whole
 from lakewarden.formats.iceberg.data.columns import (
     LAST_UPDATED,
     ROW_ID,
@@ -31,7 +32,7 @@ from lakewarden.formats.iceberg.data.names import NAME_MAPPING, has_ids, renamed
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
-from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, whole
+from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
@@ -163,7 +164,10 @@ class _Group:
         if deletion.path not in self._position_files:
             paths = [some.path for some in self._order.inputs]
             self._position_files[deletion.path] = file_positions(
-                pa.py_buffer(whole(self._files, deletion.path, deletion.size)), paths, deletion.rows, deletion.path
+                pa.py_buffer(whole(self._files, canonical(deletion.path), deletion.size)),
+                paths,
+                deletion.rows,
+                deletion.path,
             )
         return self._position_files[deletion.path][one.path]
 
@@ -191,7 +195,7 @@ class _Group:
         fields = [known[number].with_nullable(True) for number in ids]
         rows = []
         for deletion in deletes:
-            data = pa.BufferReader(whole(self._files, deletion.path, deletion.size))
+            data = pa.BufferReader(whole(self._files, canonical(deletion.path), deletion.size))
             table = pq.ParquetFile(data, pre_buffer=False, page_checksum_verification=True).read(use_threads=False)
             if table.num_rows != deletion.rows:
                 raise IncompleteManifestError(

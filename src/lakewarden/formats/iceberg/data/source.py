@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from io import RawIOBase
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakewarden.formats.file_bytes import Ranges, whole
 from lakewarden.formats.iceberg.data.order import Input
 from lakewarden.formats.iceberg.data.write import Sink
-from lakewarden.model.errors import IncompleteManifestError
 from lakewarden.model.uri import canonical
 
 BATCH_ROWS = 65_536
@@ -29,14 +28,6 @@ class DataFiles(Sink, Protocol):
     def get_range(self, uri: str, start: int, length: int) -> bytes: ...
 
 
-def whole(files: DataFiles, path: str, size: int) -> bytes:
-    """A file's bytes, as many as its manifest says: readers find its footer by that. Raises IncompleteManifestError."""
-    found = files.get_range(canonical(path), 0, size)
-    if len(found) != size:
-        raise IncompleteManifestError(f"{path} has {len(found)} bytes and should have {size}; nothing was rewritten")
-    return found
-
-
 class Source:
     """One data file. `data` are its bytes if it was fetched whole."""
 
@@ -45,10 +36,14 @@ class Source:
 
     @staticmethod
     def of(files: DataFiles, one: Input) -> Source:
-        return Source(files, one, whole(files, one.path, one.size) if one.size <= WHOLE else None)
+        return Source(files, one, whole(files, canonical(one.path), one.size) if one.size <= WHOLE else None)
 
     def opened(self) -> pq.ParquetFile:
-        source: Any = _Ranges(self._files, self._one) if self._data is None else pa.BufferReader(self._data)
+        source: Any = (
+            Ranges(self._files, canonical(self._one.path), self._one.size)
+            if self._data is None
+            else pa.BufferReader(self._data)
+        )
         return pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
 
     def pieces(self, start: int, length: int) -> Iterator[bytes | memoryview]:
@@ -95,29 +90,3 @@ class Sources:
     def close(self) -> None:
         self._now = self._next = None
         self._pool.shutdown(cancel_futures=True)
-
-
-class _Ranges(RawIOBase):
-    """A large object read piece by piece."""
-
-    def __init__(self, files: DataFiles, one: Input) -> None:
-        self._files, self._uri, self._size, self._at = files, canonical(one.path), one.size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        length = self._size - self._at if size < 0 else min(size, self._size - self._at)
-        found = self._files.get_range(self._uri, self._at, length) if length > 0 else b""
-        self._at += len(found)
-        return found

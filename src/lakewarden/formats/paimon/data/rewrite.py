@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from io import RawIOBase
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewarden.formats.file_bytes import Ranges, whole
 from lakewarden.formats.paimon.data.order import Input, Order, Rewritten
 from lakewarden.formats.paimon.data.projection import projected
 from lakewarden.formats.paimon.data.types import (
@@ -106,10 +106,15 @@ class _Group:
             return np.empty(0, np.int64)
         if one.vector.path not in self._vector_files:
             self._vector_files[one.vector.path] = self._files.get(one.vector.path)
-        return positions(self._vector_files[one.vector.path], one.vector)
+        return positions(self._vector_files[one.vector.path], one.vector, one.rows)
 
     def _batches(self, one: Input, was: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-        source: Any = pa.BufferReader(self._files.get(one.path)) if one.size <= WHOLE else _Ranges(self._files, one)
+        small = one.size <= WHOLE
+        source: Any = (
+            pa.BufferReader(whole(self._files, one.path, one.size))
+            if small
+            else Ranges(self._files, one.path, one.size)
+        )
         file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         if any(file.schema.column(place).physical_type == "INT96" for place in range(len(file.schema))):
             raise UnsupportedTableError(f"{one.path} stores times in an outdated form; nothing was rewritten")
@@ -141,29 +146,3 @@ def _tracked(
         columns.append(found)
         fields.append(pa.field(column.name, arrow_type(column.type)))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-
-
-class _Ranges(RawIOBase):
-    """A large object read piece by piece."""
-
-    def __init__(self, files: DataFiles, one: Input) -> None:
-        self._files, self._uri, self._size, self._at = files, one.path, one.size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        length = self._size - self._at if size < 0 else min(size, self._size - self._at)
-        found = self._files.get_range(self._uri, self._at, length) if length > 0 else b""
-        self._at += len(found)
-        return found

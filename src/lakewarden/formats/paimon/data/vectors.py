@@ -40,8 +40,12 @@ class Vector:
         return f"{self.path}#{self.offset}+{self.length}"
 
 
-def positions(data: bytes, vector: Vector) -> Positions:
-    """The positions in a vector, in order; `data` is the whole file. Raises IncompleteManifestError unless it is whole."""
+def positions(data: bytes, vector: Vector, most: int) -> Positions:
+    """The positions in a vector, in order; `data` is the whole file. Raises IncompleteManifestError unless it is whole.
+
+    `most`: of how many rows its data file is. A bitmap of a few bytes may stand for more positions than memory holds, so
+    they are counted before they are spelled out.
+    """
     from pyroaring import BitMap, BitMap64
 
     blob = _blob(data, vector)
@@ -54,12 +58,14 @@ def positions(data: bytes, vector: Vector) -> Positions:
         raise _broken(vector, "has another checksum")
     try:
         bitmap = BitMap64 if wide else BitMap
-        found = np.fromiter(bitmap.deserialize(body[4:]), np.int64)
+        found = bitmap.deserialize(body[4:])
     except Exception as error:  # whatever a damaged bitmap makes its decoder raise
         raise _broken(vector, f"cannot be read ({error})") from error
     if vector.rows is not None and len(found) != vector.rows:
         raise _broken(vector, f"has {len(found)} positions and should have {vector.rows}")
-    return found
+    if len(found) > most:
+        raise _broken(vector, f"has {len(found)} positions for a file of {most} rows")
+    return np.fromiter(found, np.int64, len(found))
 
 
 def without(data: bytes, path: str, ranges: Sequence[Range], gone: Collection[str]) -> tuple[bytes, list[Range]]:
