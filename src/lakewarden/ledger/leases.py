@@ -287,11 +287,14 @@ class Leases:
             dead = proven_dead(record.process, own_process(), started_at(record.process.pid))
             if dead:
                 return True
-        now = self._clock.boot()
+        return self._clock.boot() >= self._sighting(record).stealable_at(record)
+
+    def _sighting(self, record: LeaseRecord) -> Sighting:
+        """Since when this record was seen unchanged: from now on, if another thread has taken the lease meanwhile."""
         seen = self._seen.get(record.key)
         if seen is None or not seen.of(record):
-            seen = self._seen[record.key] = Sighting(record.epoch, record.seq, record.nonce, now)
-        return now >= seen.stealable_at(record)
+            seen = self._seen[record.key] = Sighting(record.epoch, record.seq, record.nonce, self._clock.boot())
+        return seen
 
     def _when_free(self, register: Register, key: str, watch: _Watch) -> tuple[LeaseRecord, str] | None:
         """The record and its token when the lease may be taken; None if it never was. Raises LeaseHeldError."""
@@ -308,7 +311,8 @@ class Leases:
             give_up = max(watch.give_up, watch.began + LONGEST_WATCH) if silent else watch.give_up
             self._wait_for(record, give_up, renewed=record != watch.first)
             if watch.told is not None:
-                longest = self._seen[key].stealable_at(record) - self._seen[key].since
+                seen = self._sighting(record)
+                longest = seen.stealable_at(record) - seen.since
                 watch.told(int(self._clock.boot() - watch.began), int(longest))
 
     def _look_around(self) -> None:
@@ -327,7 +331,7 @@ class Leases:
                 f"by its clock{at_work}); nothing was done under it",
                 record=record,
             )
-        left = max(0.0, self._seen[record.key].stealable_at(record) - now)
+        left = max(0.0, self._sighting(record).stealable_at(record) - now)
         pause = min(give_up - now, left, max(0.05, record.ttl_seconds / LOOKS_A_LIFE))
         self._clock.sleep(max(0.01, pause * (0.5 + self._jitter() / 2)))
 
