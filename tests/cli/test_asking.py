@@ -57,7 +57,7 @@ def test_everything_else_is_not_yes(keyboard: int, keys: str, why: str) -> None:
 
 
 def test_a_signal_at_any_moment_ends_the_wait(keyboard: int) -> None:
-    """The kernel sends it around the moment at which the wait begins, four thousand times."""
+    """The kernel sends it around the moment at which the wait begins, two thousand times."""
 
     def hit(number: int, frame: FrameType | None) -> None:
         raise Hit
@@ -79,7 +79,7 @@ def test_a_signal_at_any_moment_ends_the_wait(keyboard: int) -> None:
     before = signal.signal(signal.SIGALRM, hit)
     threading.Thread(target=press_keys).start()
     try:
-        for number in range(4000):
+        for number in range(2000):
             reached[0] = number
             with pytest.raises(Hit):
                 asked_and_hit((1 + number % 200) * 1e-6)

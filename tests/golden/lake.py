@@ -31,6 +31,16 @@ SECTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def remove_all(directory: Path) -> None:
+    """The directory and what is in it. A database that is just being closed takes files of its own away meanwhile."""
+
+    def told(_: object, path: str, error: Any) -> None:
+        if not isinstance(error[1], FileNotFoundError):
+            raise error[1]
+
+    shutil.rmtree(directory, onerror=told)
+
+
 @dataclass
 class Moment:
     """What a moment of the lake keeps beside its files."""
@@ -125,7 +135,7 @@ class GoldenLake:
             how: Any = shutil.copy2 if name in ("state", "catalog.db") else os.link
             old = target / name
             if old.exists():
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
+                remove_all(old) if old.is_dir() else old.unlink()
             old.parent.mkdir(parents=True, exist_ok=True)
             if (source / name).is_dir():
                 shutil.copytree(source / name, old, copy_function=how, symlinks=True)

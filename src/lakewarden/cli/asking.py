@@ -47,12 +47,14 @@ def _line_typed() -> str:
     """The next line of the terminal.
 
     A signal that comes after Python last looked for one and before the wait begins would be heard only at the next key;
-    it is written to a pipe as well, and the wait ends for either.
+    it is written to a pipe as well, and the wait ends for either. Python looks once more when the pipe is there: another
+    thread may have taken a signal that came before.
     """
     heard, told = os.pipe()
     os.set_blocking(told, False)
     before = signal.set_wakeup_fd(told)
     try:
+        select.select([], [], [], 0)
         while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
             os.read(heard, 1)
         return sys.stdin.readline()
