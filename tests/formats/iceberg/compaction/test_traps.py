@@ -152,7 +152,7 @@ def test_trap_6_bounds_hold_what_no_footer_notes(
         Schema(NestedField(1, "s", StringType()), NestedField(2, "d", DoubleType()), NestedField(3, "n", LongType()))
     )
     if row_groups > 1:
-        monkeypatch.setattr("lakewarden.formats.iceberg.data.write._MOST_ROWS", 1)
+        monkeypatch.setattr("lakewarden.formats.new_files.MOST_ROWS", 1)
     nan = float("nan")
     for s, d, n in (("a", nan, None), ("b", nan, None), ("z" * 5000, 1.5, 3), (None, None, None), ("", -0.0, -3)):
         bench.table.append(pa.table({"s": pa.array([s], pa.string()), "d": pa.array([d], pa.float64()), "n": longs(n)}))

@@ -36,6 +36,7 @@ from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
+from lakewarden.formats.new_files import check_sum
 from lakewarden.formats.parquet_rows import aligned_batches
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
 from lakewarden.model.uri import canonical
@@ -88,10 +89,7 @@ class _Group:
         self._writer.close()
         rows = sum(one.rows for one in self._order.inputs)
         written = sum(file.rows for file in self._writer.files)
-        if written != rows - self._deleted:
-            raise IncompleteManifestError(
-                f"{rows} rows less {self._deleted} deleted ones became {written}; nothing of the group was changed"
-            )
+        check_sum(rows, self._deleted, written)
         return Rewritten(self._order.group, rows, self._deleted, tuple(self._writer.files))
 
     def _rows(self, one: Input) -> Iterator[pa.RecordBatch]:

@@ -26,10 +26,9 @@ from lakewarden.formats.iceberg.data.metrics import Metrics
 from lakewarden.formats.iceberg.data.order import NewFile
 from lakewarden.formats.iceberg.data.places import Spread
 from lakewarden.formats.iceberg.data.thrift import I32, I64, Field
+from lakewarden.formats.new_files import Waiting, pieces
 
-_MOST_ROWS = 1 << 20  # of one row group, which is in memory until it is written
 _MANY = 32  # batches of a row group
-_PIECE = 8 << 20
 
 
 class Sink(Protocol):
@@ -77,19 +76,14 @@ class Writer:
         # The filters of the file in the making, by row group and column.
         self._filters: dict[tuple[int, tuple[str, ...]], bytes] = {}
         self._row_groups = 0
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = self._waiting_rows = self._waiting_bytes = 0
+        self._waiting = Waiting(self._schema, self._form.row_group, target)
+        self._rows = 0
         self.files: list[NewFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        self._waiting.append(batch)
-        self._waiting_rows += batch.num_rows
-        self._waiting_bytes += batch.nbytes
-        # Decoded rows take more room than encoded ones, so a row group is rather too small than too large. Where files are
-        # to be small, half of one is the most: a file ends with a row group.
-        if self._waiting_bytes >= min(self._form.row_group, self._target // 2) or self._waiting_rows >= _MOST_ROWS:
+        if self._waiting.add(batch):
             self._write_row_group()
             if self._local.stat().st_size >= self._target:
                 self._finish()
@@ -105,8 +99,9 @@ class Writer:
     def _write_row_group(self) -> None:
         if not self._waiting:
             return
-        table = pa.Table.from_batches(self._waiting, schema=self._schema)
-        if len(self._waiting) > _MANY:
+        many = len(self._waiting) > _MANY
+        table = self._waiting.taken()
+        if many:
             # Rows of many small files: counted and encoded together, instead of a few at a time.
             table = table.combine_chunks()
         for batch in table.to_batches():
@@ -136,7 +131,6 @@ class Writer:
                 )
         self._row_groups += 1
         self._rows += table.num_rows
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _uuids(self) -> Iterator[str]:
         """Columns whose least and greatest values in the footer would mislead: Java's readers compare uuids by signed halves."""
@@ -157,7 +151,7 @@ class Writer:
         self._complete(local)
         uri = f"{self._prefix}-{len(self.files):05d}.parquet"
         uri = uri if self._spread is None else self._spread.place(uri)
-        self._sink.put_stream(uri, _pieces(local))
+        self._sink.put_stream(uri, pieces(local))
         self.files.append(_described(uri, local, self._rows, self._metrics, self._style.sort_order))
         self._rows, self._metrics = 0, self._style.metrics(self._schema)
         self._filters, self._row_groups = {}, 0
@@ -184,12 +178,6 @@ def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
         place = found.type.get_field_index(name)
         found = pa.chunked_array([chunk.flatten()[place] for chunk in found.chunks], found.type.field(place).type)
     return found
-
-
-def _pieces(local: Path) -> Iterator[bytes]:
-    with local.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
 
 
 def _described(uri: str, local: Path, rows: int, metrics: Metrics, sort_order: int) -> NewFile:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakewarden.formats.file_bytes import Ranges, whole
+from lakewarden.formats.new_files import check_sum
 from lakewarden.formats.paimon.data.order import Input, Order, Rewritten
 from lakewarden.formats.paimon.data.projection import projected
 from lakewarden.formats.paimon.data.types import (
@@ -75,10 +76,7 @@ class _Group:
         self._writer.close()
         rows = sum(one.rows for one in self._order.inputs)
         written = sum(file.rows for file in self._writer.files)
-        if written != rows - self._deleted:
-            raise IncompleteManifestError(
-                f"{rows} rows less {self._deleted} deleted ones became {written}; nothing of the group was changed"
-            )
+        check_sum(rows, self._deleted, written)
         return Rewritten(self._order.group, rows, self._deleted, tuple(self._writer.files))
 
     def _rows(self, one: Input) -> Iterator[pa.RecordBatch]:

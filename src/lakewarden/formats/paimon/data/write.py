@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewarden.formats.new_files import Waiting, pieces
 from lakewarden.formats.paimon.data.order import NewFile
 from lakewarden.formats.paimon.data.stats import Collector, modes_of
 from lakewarden.formats.paimon.data.types import BY_PAIMON, SEQUENCE_NUMBER, Column, arrow_schema
@@ -33,8 +34,6 @@ _PAGE_INDEX = "parquet.write-page-index.enabled"
 KNOWN = (_ROW_GROUP, _PAGE, _DICTIONARY, _ENCODED, _CODEC_HERE, _LEVEL_HERE, _PAGE_INDEX, *_FOR_READERS)
 DEFAULT_ROW_GROUP = 128 << 20
 _CODECS = {"zstd": "zstd", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "none": "none", "uncompressed": "none"}
-_MOST_ROWS = 1 << 20  # of one row group, which is in memory until it is written
-_PIECE = 8 << 20
 
 
 class Sink(Protocol):
@@ -109,8 +108,7 @@ class Writer:
         self._form = Form.of(options)
         self._name = f"{self._form.prefix}{uuid.uuid4()}"
         self._file: pq.ParquetWriter | None = None
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._waiting = Waiting(self._schema, self._form.row_group, target)
         self._begin()
         self.files: list[NewFile] = []
 
@@ -122,16 +120,11 @@ class Writer:
     def add(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        self._waiting.append(batch)
-        self._waiting_rows += batch.num_rows
-        self._waiting_bytes += batch.nbytes
         self._stats.add(batch)
         if self._tracked:
             ends = pc.min_max(batch.column(SEQUENCE_NUMBER))
             self._sequences += [ends["min"].as_py(), ends["max"].as_py()]
-        # Decoded rows take more room than encoded ones, so a row group is rather too small than too large. Where files are
-        # to be small, half of one is the most: a file ends with a row group.
-        if self._waiting_bytes >= min(self._form.row_group, self._target // 2) or self._waiting_rows >= _MOST_ROWS:
+        if self._waiting.add(batch):
             self._write_row_group()
             if self._local.stat().st_size >= self._target:
                 self._finish()
@@ -147,7 +140,7 @@ class Writer:
     def _write_row_group(self) -> None:
         if not self._waiting:
             return
-        table = pa.Table.from_batches(self._waiting, schema=self._schema)
+        table = self._waiting.taken()
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._local,
@@ -164,7 +157,6 @@ class Writer:
             )
         self._file.write_table(table, row_group_size=table.num_rows)
         self._rows += table.num_rows
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _finish(self) -> None:
         """Close the file, send it off, and note what is to be said of it."""
@@ -173,7 +165,7 @@ class Writer:
         self._file.close()
         local, self._file = self._local, None
         path = f"{self._directory}{self._name}-{len(self.files)}{self._form.suffix}"
-        self._sink.put_stream(path, _pieces(local))
+        self._sink.put_stream(path, pieces(local))
         stats = self._stats.found()
         numbers = self._sequences if self._tracked else [self._next, self._next + self._rows - 1]
         self._next += self._rows
@@ -191,9 +183,3 @@ class Writer:
             )
         )
         self._begin()
-
-
-def _pieces(local: Path) -> Iterator[bytes]:
-    with local.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
