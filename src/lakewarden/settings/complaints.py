@@ -50,7 +50,7 @@ def complaint(error: ErrorDetails, model: type[BaseModel], prefix: tuple[str, ..
         return f"{name}{got and f' = {got}'} is not allowed; allowed: {context['expected'].replace(chr(39), chr(34))}"
     if kind in _TYPES:
         return f"{name} must be {_TYPES[kind]}, not {got or _type_name(error['input'])}"
-    if "ge" in context or "le" in context:
+    if {"ge", "gt", "le"} & context.keys():
         return f"{name} = {got} is out of range; allowed: {_range(model, error['loc'])}"
     if kind == "string_too_short":
         return f"{name} must not be empty"
@@ -91,6 +91,8 @@ def _allowed(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
 def _range(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
     field = _model_at(model, location[:-1]).model_fields[str(location[-1])]
     low = next((m.ge for m in field.metadata if hasattr(m, "ge")), None)
+    if low is None:
+        low = next((f"above {m.gt}" for m in field.metadata if hasattr(m, "gt")), None)
     high = next((m.le for m in field.metadata if hasattr(m, "le")), None)
     return f"{low} to {high}" if high is not None else f"{low} or more"
 
