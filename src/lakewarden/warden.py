@@ -17,6 +17,7 @@ from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress, unheard
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult
 from lakewarden.model.standing import PlanState, Standing
+from lakewarden.model.stop import StopToken
 from lakewarden.model.uri import is_address
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ class Warden:
     A context manager: leaving it lets go of the state database.
     """
 
-    def __init__(self, parts: Parts, settings: Settings) -> None:
+    def __init__(self, parts: Parts, settings: Settings, stop: StopToken | None = None) -> None:
         self._parts = parts
         self._settings = settings
+        self._stop = stop or StopToken()
 
     @property
     def _deployment(self) -> Deployment:
@@ -53,6 +55,13 @@ class Warden:
     @property
     def worker(self) -> str:
         return self._settings.worker.id
+
+    def stopped_by(self, stop: StopToken) -> Warden:
+        """The same worker, whose work ends by raising `Stopped` at its next place to stop, once `stop` is requested."""
+        return Warden(self._parts, self._settings, stop)
+
+    def _heard(self, progress: Progress | None) -> Progress:
+        return self._stop.at_each(progress or unheard)
 
     def actor(self) -> Actor:
         """Who asks when nobody is named: the operating system's user."""
@@ -85,7 +94,8 @@ class Warden:
     ) -> Asked:
         from lakewarden.night.one_job import Asked
 
-        return Asked(actor or self.actor(), progress or unheard, tuple(select), tuple(exclude), **more)
+        told = self._heard(progress)
+        return Asked(actor or self.actor(), told, tuple(select), tuple(exclude), stop=self._stop, **more)
 
     def apply(
         self,
@@ -106,9 +116,8 @@ class Warden:
 
         result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
         asked = self._asked((), (), actor, progress, wait=wait)
-        return apply_plan(
-            self._deployment, job_named(result.plan.job), result, asked, Terms(lifted=tuple(override_brakes))
-        )
+        terms = Terms(lifted=tuple(override_brakes))
+        return apply_plan(self._deployment, job_named(result.plan.job), result, asked, terms)
 
     def run(
         self,
@@ -125,8 +134,7 @@ class Warden:
         from lakewarden.night.one_job import plan_job, run_job
 
         spec, asked = job_named(job), self._asked(select, exclude, actor, progress, wait=wait)
-        planned = plan_job(self._deployment, self._settings, spec, asked)
-        first = run_job(self._deployment, spec, planned, asked)
+        first = run_job(self._deployment, spec, plan_job(self._deployment, self._settings, spec, asked), asked)
         return go_on(self._deployment, self._settings, spec, asked, first).result
 
     def night(
@@ -221,7 +229,7 @@ class Warden:
     ) -> RunResult:
         from lakewarden.steps.apply.restore import restore_run
 
-        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor(), progress or unheard)
+        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor(), self._heard(progress))
 
     def restore_cold(
         self,
@@ -234,7 +242,8 @@ class Warden:
         """Bring a snapshot back from the cold tier, as a new table `catalog.namespace.name`."""
         from lakewarden.jobs.tier_handoff.restore import restore_cold
 
-        return restore_cold(self._deployment.waiting(wait), snapshot, table, actor or self.actor(), progress or unheard)
+        deployment = self._deployment.waiting(wait)
+        return restore_cold(deployment, snapshot, table, actor or self.actor(), self._heard(progress))
 
     def would_abandon(self, uuid: str) -> GivenUp:
         """What abandoning a table would leave unprotected. Raises as `abandon` does, and changes nothing."""
@@ -285,12 +294,8 @@ class Warden:
         """The same for every job."""
         from lakewarden.reports.tables import find_table
 
-        state = find_table(self._deployment, identifier)
-        found = {job: self._settings.policy_for(job, identifier, state.properties, uuid=state.uuid) for job in JOBS}
-        return {
-            str(job): {key: (item.value, item.source) for key, item in policy.provenance.items()}
-            for job, policy in found.items()
-        }
+        state, policy_for = find_table(self._deployment, identifier), self._settings.policy_for
+        return {str(job): policy_for(job, identifier, state.properties, uuid=state.uuid).sources() for job in JOBS}
 
     def check(
         self, *, spark: bool = True, timeout: float = CHECK_SECONDS, waiting: Waiting | None = None
@@ -312,7 +317,8 @@ class Warden:
         """What snapshot expiry would release of the tables that match, at each of several retentions. Changes nothing."""
         from lakewarden.reports.forecast import forecast
 
-        return forecast(self._deployment, tuple(select), tuple(exclude), progress or unheard)
+        with self._stop.interrupting(self._deployment.cancel_spark):
+            return forecast(self._deployment, tuple(select), tuple(exclude), self._heard(progress))
 
     def report(
         self,
@@ -326,15 +332,9 @@ class Warden:
         """Write one HTML page about the fleet. Changes nothing. `with_forecast`: with a part for which Spark is started."""
         from lakewarden.reports.page import write_report
 
-        return write_report(
-            self._deployment,
-            out,
-            JOBS,
-            select=tuple(select),
-            exclude=tuple(exclude),
-            with_forecast=with_forecast,
-            progress=progress,
-        )
+        chosen, told = (tuple(select), tuple(exclude)), self._heard(progress)
+        with self._stop.interrupting(self._deployment.cancel_spark):
+            return write_report(self._deployment, out, JOBS, *chosen, with_forecast=with_forecast, progress=told)
 
     @property
     def cost(self) -> Cost:

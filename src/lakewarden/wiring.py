@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -90,6 +91,7 @@ class Wiring:
             inventory=self._settings.inventory,
             cost=self._settings.cost.prices,
             on_cluster=not is_local(self._master),
+            cancel_spark=self._cancel_spark,
         )
 
     @property
@@ -243,6 +245,13 @@ class Wiring:
         future = self._starting = with_thread.submit(start)
         with_thread.shutdown(wait=False)
         return future
+
+    def _cancel_spark(self) -> None:
+        """End every job of the session that we started. One that was handed in has jobs of its owner's, and is left alone."""
+        started = self._starting
+        if self._handed_in is None and started is not None and started.done() and started.exception() is None:
+            with suppress(Exception):  # a JVM that is gone is at nothing
+                started.result().sparkContext.cancelAllJobs()
 
     def _spark_logs(self) -> Path | None:
         """The directory for what Spark says; none where the user wants to see it."""

@@ -20,6 +20,7 @@ from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import ArgumentError
 from lakewarden.model.plan import Plan
 from lakewarden.model.run import PlanResult
+from lakewarden.model.stop import StopToken
 from lakewarden.model.verdict import Brake, Verdict
 
 P = ParamSpec("P")
@@ -145,6 +146,12 @@ def function_of(what: str) -> Rule:
 call_back = function_of("(stage, done, total)")
 
 
+def stop_token(value: Any) -> StopToken:
+    if not isinstance(value, StopToken):
+        raise UnfitError("a StopToken")
+    return value
+
+
 def plan(value: Any) -> str | PlanResult:
     try:
         return value if isinstance(value, PlanResult) else place(value)
@@ -208,6 +215,7 @@ RULES: Mapping[str, Rule] = {
     "select": patterns,
     "snapshot": snapshot,
     "spark": yes_or_no,
+    "stop": stop_token,
     "table": text,
     "timeout": number(0),
     "told": or_none(function_of("a NightResult")),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import UnsafeGraceError
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult, RefusedTable, RunResult, RunStatus
+from lakewarden.model.stop import StopToken
 from lakewarden.settings import Settings
 from lakewarden.steps.apply.apply import apply
 from lakewarden.steps.apply.claim import Terms
@@ -38,6 +39,7 @@ class Asked:
     enabled_only: bool = False
     wait: float | None = None
     night: str | None = None
+    stop: StopToken = field(default_factory=StopToken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def plan_job(
         unsafe_short_grace=tuple(asked.unsafe_short_grace),
         enabled_only=asked.enabled_only,
     )
-    with naming_state_disk(deployment), uncollected():
+    with asked.stop.interrupting(deployment.cancel_spark), naming_state_disk(deployment), uncollected():
         return spec.plan(deployment.planning_in(request.directory), request, asked.progress)
 
 

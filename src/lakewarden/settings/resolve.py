@@ -38,6 +38,10 @@ class PolicyInEffect:
     refusal: Refusal | None = None
     warnings: tuple[str, ...] = ()
 
+    def sources(self) -> dict[str, tuple[Any, str]]:
+        """Each value with the place that set it."""
+        return {key: (item.value, item.source) for key, item in self.provenance.items()}
+
 
 def resolve(
     scope: Scope,

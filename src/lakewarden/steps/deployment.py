@@ -72,6 +72,8 @@ class Deployment:
     inventory: Mapping[str, str]
     cost: Cost = field(default_factory=Cost)
     on_cluster: bool = False
+    # Ends what a session of ours is at, for whoever waits for it in another thread.
+    cancel_spark: Callable[[], None] = lambda: None
 
     def format_of(self, identifier: str) -> Format:
         """The Format whose catalog holds a table. Raises PlanOutdatedError if no catalog of that name is configured."""

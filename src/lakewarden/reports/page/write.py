@@ -38,9 +38,9 @@ def write_report(
     deployment: Deployment,
     out: str | os.PathLike[str],
     jobs: Mapping[Job, JobSpec],
-    *,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    *,
     with_forecast: bool = True,
     progress: Progress | None = None,
 ) -> WrittenReport:
