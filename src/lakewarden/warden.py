@@ -361,6 +361,20 @@ class Warden:
         """Let the workers go on. Whether anything kept them from it."""
         return self._parts.ledger.switches.unfreeze(actor or self.actor())
 
+    @property
+    def textfile(self) -> str | None:
+        """Where `[metrics]` wants the metrics after each command."""
+        return self._settings.metrics.textfile
+
+    def metrics(self, out: str | None = None) -> str:
+        """What was counted until now, in the text format of Prometheus; also written to a file, where one is named."""
+        from lakewarden.reports.metrics import exposition, write_textfile
+
+        text = exposition(self._parts.ledger, self._parts.leases, self._parts.clock.now())
+        if out is not None:
+            write_textfile(out, text)
+        return text.decode()
+
     def audit_verify(self, run_id: str | None = None) -> dict[str, Any]:
         """Recompute the journal's chains, and compare their heads with the ones kept beside them."""
         from lakewarden.reports.audit import verify

@@ -20,6 +20,7 @@ from lakewarden.cli import (
     protection_commands,
     report_commands,
     run_commands,
+    worker,
 )
 from lakewarden.cli.option_sets import Commands
 from lakewarden.cli.options import Shared
@@ -48,6 +49,7 @@ for command in (
     report_commands.doctor,
     report_commands.forecast,
     report_commands.report,
+    report_commands.metrics,
     lake_commands.explain,
     control_commands.leases,
     control_commands.freeze,
@@ -96,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         message = f"unexpected {type(error).__name__}: {error}"
         return _failed(LakewardenError.code, message, LakewardenError.hint, Exit.FAILED, as_json, verbose)
+    finally:
+        worker.write_metrics()
 
 
 def _failed(code: str, message: str, hint: str, exit_code: Exit, as_json: bool, with_traceback: bool) -> int:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 def check_report(out: str) -> None:
     """Raise UsageError for a place that no page can be written to, before any job has run."""
-    from lakewarden.reports.page.write import check_writable
+    from lakewarden.reports.page.write import NO_REPORT
+    from lakewarden.reports.whole_file import check_writable
 
-    check_writable(Path(out))
+    check_writable(Path(out), NO_REPORT, "report.html")
 
 
 def write_afterwards(warden: Warden, out: str, shared: Shared, code: int) -> int:

@@ -1,4 +1,4 @@
-"""`doctor`, `forecast`, `report`: how the lake is, and what shorter retention would release. Nothing is changed."""
+"""`doctor`, `forecast`, `report`, `metrics`: how the lake is, what was done, and what shorter retention would release."""
 
 from __future__ import annotations
 
@@ -78,3 +78,27 @@ def report(
     else:
         screen.line(f"{written.path}   {size(written.bytes)}, {plural(written.tables, 'table')}")
     return Exit.DONE
+
+
+def metrics(
+    shared: Shared,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE.prom", help="Where they go; default: the standard output.")
+    ] = None,
+) -> int:
+    """Print the metrics of this deployment as Prometheus reads them, or write them to a file. Reads only."""
+    text = worker.open_worker(shared).metrics(out)
+    screen = Screen()
+    if shared.as_json:
+        screen.document({"path": out, "metrics": [_sample(line) for line in text.splitlines() if line[:1] != "#"]})
+    elif out is None:
+        for line in text.splitlines():
+            screen.line(line)
+    else:
+        screen.line(f"{out}   {size(len(text.encode()))}")
+    return Exit.DONE
+
+
+def _sample(line: str) -> dict[str, str]:
+    name, _, value = line.rpartition(" ")
+    return {"sample": name, "value": value}

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakewarden import logs
+from lakewarden.model.errors import LakewardenError
+
 if TYPE_CHECKING:
     from lakewarden.cli.options import Shared
     from lakewarden.warden import Warden
+
+_log = logs.logger(__name__)
+_opened: list[Warden] = []
 
 
 def open_worker(shared: Shared) -> Warden:
     """The worker that the configuration describes."""
     from lakewarden.wiring import open_warden
 
-    return open_warden(shared.config, verbose=shared.verbose)
+    warden = open_warden(shared.config, verbose=shared.verbose)
+    _opened[:] = [warden]
+    return warden
+
+
+def write_metrics() -> None:
+    """Write the metrics of the worker that was asked, where its settings want them. Never fails a command."""
+    while _opened:
+        warden = _opened.pop()
+        try:
+            if warden.textfile is not None:
+                warden.metrics(warden.textfile)
+        except LakewardenError as error:
+            _log.warning("metrics not written", code=error.code, message=error.message)

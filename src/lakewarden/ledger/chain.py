@@ -14,8 +14,6 @@ from lakewarden.ledger.runs import Run
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.uri import canonical
 
-INTENT, OUTCOME = "intent", "outcome"
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

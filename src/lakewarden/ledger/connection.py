@@ -92,6 +92,16 @@ def put(
     connection.execute(statement, list(rows))
 
 
+def add_up(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], column: str) -> None:
+    """Insert rows; where one with the same primary key is there, add to its `column`."""
+    if not rows:
+        return
+    insert = _insert(connection)(table)
+    keys = [key.name for key in table.primary_key]
+    more = {column: table.c[column] + insert.excluded[column]}
+    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=more), list(rows))
+
+
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
     """Lists of at most `size`: databases bound the number of parameters in one statement."""
     rest = iter(values)

@@ -13,6 +13,7 @@ from lakewarden.ledger.connection import Connections, connect
 from lakewarden.ledger.heartbeats import Heartbeats
 from lakewarden.ledger.journal import Journal
 from lakewarden.ledger.known_tables import KnownTables
+from lakewarden.ledger.metrics import Metrics
 from lakewarden.ledger.migrate import migrate
 from lakewarden.ledger.plans import Plans
 from lakewarden.ledger.progress import Progress
@@ -39,6 +40,7 @@ class Ledger:
         self.cache = Cache(connections)
         self.archives = Archives(connections)
         self.cold = Cold(connections)
+        self.metrics = Metrics(connections)
 
     @cached_property
     def pending(self) -> Pending:

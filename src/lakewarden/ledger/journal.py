@@ -13,11 +13,12 @@ from sqlalchemy.exc import IntegrityError
 from lakewarden.ledger import chain
 from lakewarden.ledger.actors import actor_of
 from lakewarden.ledger.batch_outcomes import Settled, outcome_at, rows_of, settle, stretches_of
-from lakewarden.ledger.chain import INTENT, OUTCOME, Entry
+from lakewarden.ledger.chain import Entry
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.ledger.runs import Run, run_of
 from lakewarden.ledger.schema import journal, progress, runs
+from lakewarden.ledger.statuses import INTENT, OUTCOME
 from lakewarden.ledger.verification import problems_of
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, StateError

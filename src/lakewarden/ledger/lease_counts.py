@@ -20,6 +20,7 @@ class LeaseCounts:
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._counts: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
 
     def add(self, name: str) -> None:
         with self._turn:
@@ -37,3 +38,16 @@ class LeaseCounts:
             "lease_conflicts_total": found[OVERTAKEN] + found[REFUSED],
             "lease_lost_total": found[LOST],
         }
+
+    def take(self) -> Mapping[str, int]:
+        """What the totals have grown by since they were last taken: whoever takes it writes it down."""
+        found = Counter({name: count for name, count in self.metrics().items() if name.endswith("_total")})
+        with self._turn:
+            more = found - self._taken
+            self._taken += more
+        return more
+
+    def give_back(self, more: Mapping[str, int]) -> None:
+        """What was taken and could not be written down is taken again the next time."""
+        with self._turn:
+            self._taken -= Counter(more)

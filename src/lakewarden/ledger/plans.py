@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, select, update
 
 from lakewarden.ledger.connection import Connections, put
+from lakewarden.ledger.counting import count_plan
 from lakewarden.ledger.schema import plans, runs
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.plan import PartFile, Plan, sealed_parts
@@ -53,7 +54,11 @@ class Plans:
             "cutoff": plan.cutoff,
             "header": zlib.compress(header if header is not None else plan.dumps(), 6),
         }
+        known = select(plans.c.created_at).where(plans.c.plan_id == plan.plan_id)
         with self._connections.write() as connection:
+            if connection.execute(known).scalar() is None:
+                # Once: a plan that is saved again was counted when it was made.
+                count_plan(connection, plan)
             put(connection, plans, [row])
 
     def header(self, plan_id: str) -> Plan | None:

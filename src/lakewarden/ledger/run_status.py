@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from lakewarden.ledger.leases import Leases
 from lakewarden.ledger.processes import own_process, started_at
-from lakewarden.ledger.runs import RUNNING, STOPPED, Run
+from lakewarden.ledger.runs import Run
+from lakewarden.ledger.statuses import RUNNING, STOPPED
 from lakewarden.model.errors import LakewardenError, LeaseHeldError
 from lakewarden.model.lease import LeaseRecord, LeaseState, proven_dead
 from lakewarden.model.margins import MARGINS
@@ -31,10 +32,10 @@ def as_shown(run: Run, leases: Leases, now: datetime) -> Run:
         record = leases.look(run_lease(run.run_id))
     except LakewardenError:
         return run  # only shown, never acted upon: in doubt the record's own word stands
-    return replace(run, status=STOPPED) if record is not None and _over(record, now) else run
+    return replace(run, status=STOPPED) if record is not None and over(record, now) else run
 
 
-def _over(record: LeaseRecord, now: datetime) -> bool:
+def over(record: LeaseRecord, now: datetime) -> bool:
     """Whether nobody holds the lease: given back, its process proven dead, or silent for longer than it lives."""
     if record.state is LeaseState.RELEASED:
         return True

@@ -11,8 +11,10 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections
+from lakewarden.ledger.counting import count_run, count_stop
 from lakewarden.ledger.schema import runs, steps
 from lakewarden.ledger.shared_commit import Rows, SharedCommit
+from lakewarden.ledger.statuses import RUNNING, STOPPED
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, StateBehindError, StateError
 
@@ -52,8 +54,6 @@ class _Tail(NamedTuple):
     at: datetime | None = None
 
 
-RUNNING, STOPPED = "running", "stopped"
-"""Of a run that is not finished: at work, or ended by something that passes. The same apply goes on with it."""
 RunList = list[Run]
 StepList = list[Step]
 
@@ -79,6 +79,9 @@ class Runs:
         with self._connections.write() as connection:
             self._check_tail(connection, run_id)
             finished = connection.execute(update(runs).where(unfinished).values(values)).rowcount == 1
+            if finished:
+                # In the same transaction: a run is closed once, so it is counted once.
+                count_run(connection, run_id)
         if finished:
             self._tails.pop(run_id, None)
             return
@@ -91,6 +94,8 @@ class Runs:
         """Say of a run that is not finished whether it is at work or stopped. False for a finished run, which stays."""
         unfinished = (runs.c.run_id == run_id) & runs.c.finished_at.is_(None)
         with self._connections.write() as connection:
+            if status == STOPPED:
+                count_stop(connection, run_id)
             return connection.execute(update(runs).where(unfinished).values(status=status)).rowcount == 1
 
     def get(self, run_id: str) -> Run | None:

@@ -22,10 +22,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -84,6 +85,12 @@ runs = Table(
     Column("marks", Integer, nullable=False, default=0, server_default="0"),
     Index("ix_lw_runs_started_at", "started_at"),
     Index("ix_lw_runs_plan_id", "plan_id"),
+    Index(
+        "ix_lw_runs_unfinished",
+        "run_id",
+        sqlite_where=text("finished_at IS NULL"),
+        postgresql_where=text("finished_at IS NULL"),
+    ),
 )
 
 steps = Table(

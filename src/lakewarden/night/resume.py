@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lakewarden.ledger.run_status import as_shown
-from lakewarden.ledger.runs import STOPPED
+from lakewarden.ledger.statuses import STOPPED
 from lakewarden.logs import bind
 from lakewarden.model.errors import NotFoundError, PlanError
 from lakewarden.model.plan import Plan

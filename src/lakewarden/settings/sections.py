@@ -103,3 +103,17 @@ class Cost(Section):
     @property
     def prices(self) -> Prices:
         return Prices(self.per_gib_month, self.per_1000_requests, self.currency)
+
+
+class Metrics(Section):
+    """Where the metrics go beside `/metrics`."""
+
+    textfile: str | None = Field(default=None, min_length=1)
+
+    @field_validator("textfile")
+    @classmethod
+    def _for_the_collector(cls, path: str | None) -> str | None:
+        # node_exporter reads no other files, and a relative one would move with the directory of each command.
+        if path is not None and not (path.startswith("/") and path.endswith(".prom")):
+            raise ValueError('must be an absolute path that ends in ".prom"')
+        return path

@@ -5,6 +5,7 @@ What a commit may have named, or another process of the run wrote, is left to or
 
 from __future__ import annotations
 
+from lakewarden.ledger.statuses import WASTED
 from lakewarden.model.compaction import Unused
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.files import BatchFiles
@@ -15,7 +16,6 @@ from lakewarden.steps.apply.removal import Removal
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.storage.answers import failed
 
-WASTED = "written for nothing"
 AT_ONCE = 10
 
 

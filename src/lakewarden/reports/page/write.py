@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lakewarden.model.errors import LakewardenError, NotFoundError, Refusal, UsageError
+from lakewarden.model.errors import LakewardenError, NotFoundError, Refusal
 from lakewarden.model.forecast import Forecast
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
@@ -17,9 +17,12 @@ from lakewarden.reports.overview import overview_of
 from lakewarden.reports.page.content import content_of
 from lakewarden.reports.page.render import render
 from lakewarden.reports.page.runs import last_runs
+from lakewarden.reports.whole_file import check_writable, write_whole
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.job import JobSpec
-from lakewarden.storage.scratch import drop_temporary, temporary_name
+
+# What was not done where the page cannot be written.
+NO_REPORT = "report was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def write_report(
     be written, before anything is read.
     """
     path = Path(out)
-    check_writable(path)
+    check_writable(path, NO_REPORT, "report.html")
     report = progress or (lambda stage, done, total: None)
     report("look at the fleet", 0, 0)
     found = overview_of(deployment)
@@ -63,7 +66,7 @@ def write_report(
         raise NotFoundError(f"no table matches {', '.join(select) or 'what --exclude leaves'}; no report was written")
     content["runs"] = last_runs(deployment, jobs, found.at)
     page = render("page.html", content).encode()
-    _write(path, page)
+    write_whole(path, page, NO_REPORT)
     return WrittenReport(str(path), len(page), content["shown_tables"])
 
 
@@ -76,25 +79,3 @@ def _forecast(
         raise
     except LakewardenError as error:
         return None, error.refusal()
-
-
-def check_writable(path: Path) -> None:
-    """Raise UsageError for a place that no file can be written to, as far as that can be seen."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory; no report was written", hint="Name a file, such as report.html.")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(
-            f"{path}: the directory {path.absolute().parent} is not there; no report was written",
-            hint="Make the directory, or name another one.",
-        )
-
-
-def _write(path: Path, page: bytes) -> None:
-    """Whole or not at all: whoever has the old page open never reads half of the new one."""
-    beside = path.with_name(temporary_name())
-    try:
-        beside.write_bytes(page)
-        beside.replace(path)
-    except OSError as error:
-        drop_temporary(str(beside))
-        raise UsageError(f"{path} cannot be written ({error}); no report was written") from error

@@ -12,6 +12,7 @@ from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult, RunResult
 from lakewarden.steps.apply.claim import Claim, Terms, check_plan, claimed, terms_at_start
 from lakewarden.steps.apply.ending import Work, run_to_its_end
+from lakewarden.steps.apply.lease_metrics import counting_leases
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.state_disk import naming_state_disk
 
@@ -40,5 +41,9 @@ def apply(
     result = replace(result, plan=result.plan.leaving(terms.left_out))
     # Before the plan is claimed: one whose files were edited is not used up by that.
     begin = runner.prepare(deployment, result, terms.lifted)
-    with naming_state_disk(deployment), claimed(deployment, result, actor, terms, progress) as claim:
+    with (
+        counting_leases(deployment),
+        naming_state_disk(deployment),
+        claimed(deployment, result, actor, terms, progress) as claim,
+    ):
         return run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim), stopped=stopped)

@@ -10,7 +10,7 @@ from typing import Any
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.marks import write_mark
 from lakewarden.ledger.run_status import naming_its_run, run_lease
-from lakewarden.ledger.runs import RUNNING
+from lakewarden.ledger.statuses import RUNNING
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import (
     FrozenError,

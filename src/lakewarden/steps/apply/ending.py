@@ -14,7 +14,7 @@ from typing import Protocol
 from lakewarden.ledger.heads import head_uri, write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
-from lakewarden.ledger.runs import STOPPED
+from lakewarden.ledger.statuses import FAILED, STOPPED
 from lakewarden.logs import bind
 from lakewarden.model.errors import (
     CatalogUnavailableError,
@@ -47,7 +47,6 @@ PASSING = (
     StateError,
     StoreUnavailableError,
 )
-FAILED = "failed"
 UNFORESEEN = LakewardenError.code
 
 

@@ -15,6 +15,7 @@ from lakewarden.model.ports import JournalFile, Progress
 from lakewarden.model.run import RESTORED, FailedFile, RunResult, RunStatus
 from lakewarden.model.verdict import Outcome
 from lakewarden.steps.apply.ending import run_to_its_end
+from lakewarden.steps.apply.lease_metrics import counting_leases
 from lakewarden.steps.apply.removal import digest_of
 from lakewarden.steps.apply.trash import trash_lease, trash_of
 from lakewarden.steps.deployment import Deployment
@@ -35,6 +36,7 @@ def restore_run(deployment: Deployment, run_id: str, actor: Actor, progress: Pro
         raise RestoreError(f"run {run_id} put nothing into quarantine; nothing was restored")
     new_id = deployment.new_id()
     with (
+        counting_leases(deployment),
         deployment.leases.acquire(trash_lease(run_id), MARGINS.lease_seconds) as lease,
         deployment.leases.acquire(run_lease(new_id), MARGINS.lease_seconds) as own,
     ):

@@ -25,7 +25,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lakewarden.jobs.compaction.leftovers import WASTED
+from lakewarden.ledger.statuses import WASTED
 from tests.jobs.snapshot_expiry.expiry_site import Site
 from tests.support.configuration import write_toml
 
