@@ -21,6 +21,7 @@ from lakewarden.cli import (
     report_commands,
     run_commands,
     worker,
+    service_commands,
 )
 from lakewarden.cli.option_sets import Commands
 from lakewarden.cli.options import Shared
@@ -54,10 +55,12 @@ for command in (
     control_commands.leases,
     control_commands.freeze,
     control_commands.unfreeze,
+    service_commands.serve,
 ):
     app.command()(command)
 app.add_typer(lake_commands.audit, name="audit")
 app.add_typer(config_commands.config, name="config")
+app.add_typer(service_commands.token, name="token")
 
 
 def _print_version(wanted: bool) -> None:

@@ -75,12 +75,20 @@ def connect(url: str, clock: Clock) -> Connections:
 
 
 def put(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, only: Iterable[str] | None = None
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    only: Iterable[str] | None = None,
+    unique: Sequence[str] = (),
 ) -> None:
-    """Insert rows, or overwrite those with the same primary key: all columns given, or `only` some, or none of them."""
+    """Insert rows, or overwrite those with the same primary key: all columns given, or `only` some, or none of them.
+
+    `unique`: columns of a unique index that tell rows apart instead of the primary key.
+    """
     if not rows:
         return
-    keys = [column.name for column in table.primary_key]
+    keys = list(unique) or [column.name for column in table.primary_key]
     changed = [name for name in rows[0] if name not in keys] if only is None else list(only)
     insert = _insert(connection)(table)
     if changed:

@@ -6,10 +6,12 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from lakewarden.ledger.approvals import Approvals
 from lakewarden.ledger.archives import Archives
 from lakewarden.ledger.cache import Cache
 from lakewarden.ledger.cold import Cold
 from lakewarden.ledger.connection import Connections, connect
+from lakewarden.ledger.fleet import FleetTables
 from lakewarden.ledger.heartbeats import Heartbeats
 from lakewarden.ledger.journal import Journal
 from lakewarden.ledger.known_tables import KnownTables
@@ -17,8 +19,11 @@ from lakewarden.ledger.metrics import Metrics
 from lakewarden.ledger.migrate import migrate
 from lakewarden.ledger.plans import Plans
 from lakewarden.ledger.progress import Progress
+from lakewarden.ledger.requests import Requests
 from lakewarden.ledger.runs import Runs
+from lakewarden.ledger.schedules import Schedules
 from lakewarden.ledger.switches import Switches
+from lakewarden.ledger.tokens import Tokens
 from lakewarden.model.clock import Clock
 
 if TYPE_CHECKING:
@@ -41,6 +46,11 @@ class Ledger:
         self.archives = Archives(connections)
         self.cold = Cold(connections)
         self.metrics = Metrics(connections)
+        self.requests = Requests(connections)
+        self.tokens = Tokens(connections)
+        self.approvals = Approvals(connections)
+        self.schedules = Schedules(connections)
+        self.fleet = FleetTables(connections)
 
     @cached_property
     def pending(self) -> Pending:

@@ -14,7 +14,7 @@ from lakewarden.model.redaction import redact
 from lakewarden.model.uri import FileUri
 from lakewarden.reports.check import Found
 from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
-from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Spark, State, Worker
+from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Worker
 from lakewarden.steps.section import JobSection, Section
 
 # In a section of [storage]: the name under which the same store is known.
@@ -61,6 +61,7 @@ class Settings(BaseSettings, Jobs):
     storage: dict[str, dict[str, object]] = Field(default_factory=dict)
     cost: Cost = Field(default_factory=Cost)
     metrics: Metrics = Field(default_factory=Metrics)
+    service: Service = Field(default_factory=Service)
     overrides: list[Override] = Field(default_factory=list)
 
     # Which file and which environment variables the values came from; filled by load_settings.

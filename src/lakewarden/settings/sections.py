@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lakewarden.formats.registry import format_names, is_format_name
 from lakewarden.model.cost import Cost as Prices
@@ -117,3 +117,33 @@ class Metrics(Section):
         if path is not None and not (path.startswith("/") and path.endswith(".prom")):
             raise ValueError('must be an absolute path that ends in ".prom"')
         return path
+
+
+class Service(Section):
+    """`lakewarden serve`: where it listens, who may ask, what it runs by itself."""
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=8787, ge=0, le=65535)
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    plain_http: bool = False
+    allowed_hosts: list[str] = Field(default_factory=list)
+    anonymous_read: bool = True
+    max_request_bytes: int = Field(default=1 << 20, ge=1024)
+    runner: bool = True
+    schedule: bool = True
+    jitter_seconds: int = Field(default=0, ge=0, le=3600)
+    catch_up_hours: int = Field(default=24, ge=0, le=168)
+    adaptive: bool = False
+    observe_minutes: int = Field(default=15, ge=1, le=1440)
+    windows: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Service:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key are given together or not at all")
+        return self
+
+    @property
+    def tls(self) -> bool:
+        return self.tls_certificate is not None

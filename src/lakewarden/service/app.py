@@ -1,0 +1,53 @@
+"""The web application: every router of service/api and service/pages, behind one edge.
+
+A file in one of these two folders that has a `router` is a part of the service; nothing else names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from fastapi import APIRouter, FastAPI
+from starlette.staticfiles import StaticFiles
+
+from lakewarden import __version__
+from lakewarden.service.edge import Edge
+from lakewarden.service.pages.error_page import error_page
+from lakewarden.service.problems import answer_problems
+from lakewarden.service.service import Service
+
+STATIC = Path(__file__).parent / "static"
+FOLDERS = ("api", "pages")
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application that serves one service."""
+    app = FastAPI(
+        title="Lakewarden",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    app.state.error_page = error_page
+    answer_problems(app)
+    for router in routers():
+        app.include_router(router)
+    if STATIC.is_dir():
+        app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.add_middleware(Edge, section=service.section, new_id=service.new_id)
+    return app
+
+
+def routers() -> Iterator[APIRouter]:
+    """Every router there is, by folder and name."""
+    for folder in FOLDERS:
+        package = import_module(f"{__package__}.{folder}")
+        for found in sorted(iter_modules(package.__path__), key=lambda module: module.name):
+            module = import_module(f"{package.__name__}.{found.name}")
+            if isinstance(router := getattr(module, "router", None), APIRouter):
+                yield router

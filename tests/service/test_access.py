@@ -1,0 +1,164 @@
+"""Who may do what: tokens, sessions, forms, and what an answer carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter
+from fastapi.testclient import TestClient
+
+from lakewarden.model.service import Role
+from lakewarden.service.access import COOKIE, Approver, Operator, User, Viewer
+from lakewarden.service.app import create_app
+from lakewarden.service.service import Service
+from tests.support.service import BASE, bearer, service_in, token
+
+router = APIRouter()
+
+
+@router.get("/api/look")
+def look(user: Viewer) -> str:
+    return user.name
+
+
+@router.post("/api/change")
+def change(user: Operator) -> str:
+    return user.name
+
+
+@router.post("/approve")
+def approve(user: Approver) -> str:
+    return user.name
+
+
+@router.get("/broken")
+def broken() -> None:
+    raise RuntimeError("password=hunter2")
+
+
+def opened(folder: Path, more: str = "") -> tuple[Service, TestClient]:
+    service = service_in(folder, more)
+    app = create_app(service)
+    app.include_router(router)
+    return service, TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False)
+
+
+@pytest.mark.parametrize(
+    ("role", "statuses"),
+    [
+        (None, (200, 401, 401)),
+        (Role.VIEWER, (200, 403, 403)),
+        (Role.OPERATOR, (200, 200, 403)),
+        (Role.APPROVER, (200, 200, 200)),
+    ],
+)
+def test_each_role_may_what_the_ones_before_it_may(
+    tmp_path: Path, role: Role | None, statuses: tuple[int, int, int]
+) -> None:
+    service, client = opened(tmp_path)
+    headers = dict(bearer(token(service, role))) if role else {}
+    asked = (("GET", "/api/look"), ("POST", "/api/change"), ("POST", "/approve"))
+    assert tuple(client.request(*one, headers=headers).status_code for one in asked) == statuses
+
+
+@pytest.mark.parametrize(
+    "more", ["[service]\nanonymous_read = false\n", '[service]\nhost = "0.0.0.0"\n'], ids=["said so", "reachable"]
+)
+def test_nobody_looks_without_a_token_unless_alone_with_the_machine(tmp_path: Path, more: str) -> None:
+    service, client = opened(tmp_path, more)
+    refused = client.get("/api/look")
+    assert refused.status_code == 401
+    assert refused.json()["code"] == "LW-SERVICE-001"
+    assert client.get("/api/look", headers=bearer(token(service, Role.VIEWER))).status_code == 200
+
+
+def test_a_wrong_token_is_refused_even_where_nobody_needs_one(tmp_path: Path) -> None:
+    _, client = opened(tmp_path)
+    assert client.get("/api/look", headers=bearer("lw_nonsense")).status_code == 401
+    assert client.get("/api/look", headers={"Authorization": "Basic YTpi"}).status_code == 401
+
+
+def logged_in(service: Service, client: TestClient, role: Role) -> str:
+    answer = client.post("/login", data={"token": token(service, role), "next": "/tables"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/tables")
+    said = answer.headers["set-cookie"].lower()
+    assert "httponly" in said
+    assert "samesite=strict" in said
+    session = service.ledger.tokens.session(client.cookies[COOKIE])
+    assert session is not None
+    return session.csrf
+
+
+def test_a_session_changes_things_only_from_its_own_forms(tmp_path: Path) -> None:
+    service, client = opened(tmp_path)
+    csrf = logged_in(service, client, Role.APPROVER)
+    assert client.get("/api/look").json() == "a-approver"
+    assert client.post("/approve").status_code == 403
+    assert client.post("/approve", data={"csrf": "guess"}).status_code == 403
+    assert client.post("/approve", data={"csrf": csrf}).status_code == 200
+    assert client.post("/api/change", headers={"X-CSRF-Token": csrf}).status_code == 200
+    assert client.post("/logout", data={"csrf": "guess"}).status_code == 403
+    assert client.post("/logout", data={"csrf": csrf}).status_code == 303
+    assert client.get("/api/look").json() == "anonymous"
+
+
+def test_a_wrong_token_logs_nobody_in(tmp_path: Path) -> None:
+    _, client = opened(tmp_path)
+    answer = client.post("/login", data={"token": "guess"})
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("place", ["https://evil.example", "//evil.example", "/\\evil.example"])
+def test_the_form_leads_nowhere_else(tmp_path: Path, place: str) -> None:
+    service, client = opened(tmp_path)
+    answer = client.post("/login", data={"token": token(service, Role.VIEWER), "next": place})
+    assert answer.headers["location"] == "/"
+
+
+def test_a_page_asks_for_a_name_and_the_api_for_a_token(tmp_path: Path) -> None:
+    _, client = opened(tmp_path, "[service]\nanonymous_read = false\n")
+    assert client.post("/approve").status_code == 401
+    assert client.get("/api/look").headers["www-authenticate"] == "Bearer"
+
+
+def test_every_answer_has_its_headers_and_an_id(tmp_path: Path) -> None:
+    _, client = opened(tmp_path)
+    for path in ("/livez", "/api/nothing", "/nothing", "/broken"):
+        answer = client.get(path)
+        assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-request-id"]
+
+
+def test_an_error_is_told_in_words_without_what_it_hides(tmp_path: Path) -> None:
+    _, client = opened(tmp_path)
+    broken = client.get("/broken")
+    assert broken.status_code == 500
+    assert "hunter2" not in broken.text
+    assert "Traceback" not in broken.text
+    missing = client.get("/api/nothing").json()
+    assert missing["code"] == "LW-CORE-010"
+    assert missing["request_id"]
+
+
+def test_a_long_body_is_refused_said_or_not(tmp_path: Path) -> None:
+    _, client = opened(tmp_path, "[service]\nmax_request_bytes = 2048\n")
+    assert client.post("/login", data={"token": "x" * 4000}).status_code == 413
+    parts = (b"token=" + b"x" * 1000 for _ in range(4))
+    unsaid = client.post("/login", content=parts, headers={"content-type": "application/x-www-form-urlencoded"})
+    assert unsaid.status_code == 413
+
+
+def test_another_name_for_this_machine_is_refused(tmp_path: Path) -> None:
+    _, client = opened(tmp_path)
+    assert client.get("/livez", headers={"host": "evil.example"}).status_code == 400
+    assert client.get("/livez", headers={"host": "localhost:8787"}).status_code == 200
+
+
+def test_pages_know_what_a_user_may() -> None:
+    nobody = User("anonymous", Role.VIEWER, anonymous=True)
+    assert [nobody.may(role) for role in Role] == [True, False, False]
+    assert [User("ada", Role.OPERATOR).may(role) for role in Role] == [True, True, False]
