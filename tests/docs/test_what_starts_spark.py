@@ -77,6 +77,7 @@ def words_of(world: World) -> dict[str, Callable[[], list[str]]]:
         "audit who": lambda: [file],
         "audit verify": lambda: [],
         "config check": lambda: [],
+        "metrics": lambda: [],
         # It is refused here: Spark is the runner's, a process of its own that starts it with the first request.
         "serve": lambda: ["--host", "0.0.0.0"],
         "token create": lambda: ["ada", "--role", "viewer"],

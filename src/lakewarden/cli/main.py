@@ -20,8 +20,8 @@ from lakewarden.cli import (
     protection_commands,
     report_commands,
     run_commands,
-    worker,
     service_commands,
+    worker,
 )
 from lakewarden.cli.option_sets import Commands
 from lakewarden.cli.options import Shared
