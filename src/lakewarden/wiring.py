@@ -140,7 +140,9 @@ class Wiring:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StateError(f"the directory of state.location cannot be made: {error}") from error
-        return open_ledger(self._settings.state.database_url, self.clock)
+        ledger = open_ledger(self._settings.state.database_url, self.clock)
+        ledger.outbox.subscribe({hook.known_as: frozenset(hook.events) for hook in self._settings.webhooks})
+        return ledger
 
     def close(self) -> None:
         """Let go of the database, if it was opened."""

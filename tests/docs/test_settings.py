@@ -15,7 +15,7 @@ from lakewarden.jobs.registry import SECTIONS
 from lakewarden.settings import load_settings
 from lakewarden.settings.load import read_environment
 from lakewarden.settings.schema import Override, Settings
-from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Worker
+from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Webhook, Worker
 from lakewarden.steps.section import JobSection
 from tests.docs.pages import DOCS, PAGES, blocks, code_in, name_of, rows, sections, text_of
 
@@ -28,6 +28,7 @@ TYPED = {
     "catalogs": CatalogSection.model_fields,
     "cost": Cost.model_fields,
     "metrics": Metrics.model_fields,
+    "webhooks": Webhook.model_fields,
     "service": Service.model_fields,
     **{name: model.model_fields for name, model in SECTIONS.items() if model is not JobSection},
     OTHER_JOBS: JobSection.model_fields,

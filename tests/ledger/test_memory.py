@@ -13,6 +13,7 @@ from lakewarden.ledger.progress import CleanupProgress
 from lakewarden.model.errors import StateError
 from lakewarden.model.kept_file import KeptFile
 from lakewarden.model.known_table import KnownTable
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.ports import Heartbeat
 from lakewarden.model.table import TableState
 from tests.ledger.samples import ACTOR, NOON, files, outcomes, started
@@ -75,11 +76,20 @@ def test_a_heartbeat_is_live_until_its_time_is_over(ledger: Ledger) -> None:
     minute = timedelta(seconds=60)
     assert ledger.heartbeats.live(NOON + minute) == [other, beat]
     assert ledger.heartbeats.live(NOON + minute + timedelta(microseconds=1)) == []
+    silent = [replace(each, silent=True) for each in (other, beat, replace(beat, writer="flink-2", ttl_seconds=10))]
+    assert ledger.heartbeats.protecting(NOON + minute) == [other, beat, silent[2]]
+    last = NOON + minute + MARGINS.heartbeat_grace
+    assert ledger.heartbeats.protecting(last) == silent[:2], "the last instant still counts"
+    assert ledger.heartbeats.protecting(last + timedelta(microseconds=1)) == []
     again = replace(beat, beat_at=NOON + minute)
     ledger.heartbeats.beat(again)
     assert ledger.heartbeats.live(NOON + 2 * minute) == [again]
     ledger.heartbeats.end("flink-1", "prod.orders")
     assert [live.writer for live in ledger.heartbeats.live(NOON)] == ["flink-2"]
+    assert ledger.heartbeats.protecting(NOON)[0].writer == "flink-2", "what was ended protects nothing any more"
+    ledger.heartbeats.beat(replace(again, beat_at=NOON + timedelta(days=31)))
+    assert [beat.writer for beat in ledger.heartbeats.every()] == ["flink-1"], "long dead ones are forgotten"
+    assert ledger.heartbeats.end_writer("flink-1") == 1
 
 
 def test_freezing_and_unfreezing(ledger: Ledger) -> None:

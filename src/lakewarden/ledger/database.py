@@ -17,6 +17,7 @@ from lakewarden.ledger.journal import Journal
 from lakewarden.ledger.known_tables import KnownTables
 from lakewarden.ledger.metrics import Metrics
 from lakewarden.ledger.migrate import migrate
+from lakewarden.ledger.outbox import Outbox
 from lakewarden.ledger.plans import Plans
 from lakewarden.ledger.progress import Progress
 from lakewarden.ledger.requests import Requests
@@ -35,8 +36,9 @@ class Ledger:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self.runs = Runs(connections)
-        self.plans = Plans(connections)
+        self.outbox = Outbox(connections)
+        self.runs = Runs(connections, self.outbox)
+        self.plans = Plans(connections, self.outbox)
         self.journal = Journal(connections)
         self.progress = Progress(connections)
         self.heartbeats = Heartbeats(connections)

@@ -11,9 +11,11 @@ from sqlalchemy import ColumnElement, Row, select, update
 
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.counting import count_plan
+from lakewarden.ledger.outbox import Outbox
 from lakewarden.ledger.schema import plans, runs
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.plan import PartFile, Plan, sealed_parts
+from lakewarden.model.webhooks import of_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,9 @@ _SAVED = [plans.c[name] for name in SavedPlan.__dataclass_fields__]
 
 
 class Plans:
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, outbox: Outbox) -> None:
         self._connections = connections
+        self._outbox = outbox
 
     def save(self, plan: Plan, path: str, header: bytes | None = None) -> None:
         """Remember a sealed plan and where it lies. Saving it again changes the place, never its use.
@@ -59,6 +62,7 @@ class Plans:
             if connection.execute(known).scalar() is None:
                 # Once: a plan that is saved again was counted when it was made.
                 count_plan(connection, plan)
+                self._outbox.enter(connection, of_plan(plan))
             put(connection, plans, [row])
 
     def header(self, plan_id: str) -> Plan | None:

@@ -12,11 +12,13 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections
 from lakewarden.ledger.counting import count_run, count_stop
+from lakewarden.ledger.outbox import Outbox
 from lakewarden.ledger.schema import runs, steps
 from lakewarden.ledger.shared_commit import Rows, SharedCommit
 from lakewarden.ledger.statuses import RUNNING, STOPPED
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import NotFoundError, StateBehindError, StateError
+from lakewarden.model.webhooks import of_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,9 @@ StepList = list[Step]
 
 
 class Runs:
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, outbox: Outbox) -> None:
         self._connections = connections
+        self._outbox = outbox
         self._steps = SharedCommit(connections, self._enter_steps)
         self._tails: dict[str, _Tail] = {}
 
@@ -82,6 +85,7 @@ class Runs:
             if finished:
                 # In the same transaction: a run is closed once, so it is counted once.
                 count_run(connection, run_id)
+                self._tell(connection, run_id)
         if finished:
             self._tails.pop(run_id, None)
             return
@@ -156,6 +160,10 @@ class Runs:
             query = query.where(runs.c.job == job)
         with self._connections.read() as connection:
             return [run_of(row) for row in connection.execute(query)]
+
+    def _tell(self, connection: Connection, run_id: str) -> None:
+        row = connection.execute(select(runs).where(runs.c.run_id == run_id)).one()
+        self._outbox.enter(connection, of_run(run_id, row.job, row.plan_id, row.status, row.result or {}))
 
     def _enter_steps(self, connection: Connection, rows: Rows) -> None:
         of = {row["run_id"]: row["at"] for row in rows}

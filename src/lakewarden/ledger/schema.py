@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"

@@ -41,6 +41,9 @@ class Margins:
     lease_wait_seconds: float = 60.0
     # How long a writer's files stay in flight after its last heartbeat. A writer may pause for a garbage collection.
     heartbeat_seconds: int = 300
+    # How much longer they stay in flight once a heartbeat has run out and was not ended. A writer that is cut off from the
+    # state goes on writing, and commits what it began a week ago.
+    heartbeat_grace: timedelta = timedelta(hours=24)
     # How long released files stay where a commit may have taken somebody's ref. A person has to notice that the ref is
     # gone, and to make it again.
     lost_ref: timedelta = timedelta(days=30)

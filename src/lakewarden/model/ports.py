@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakewarden.model.errors import IncompleteManifestError
@@ -260,7 +260,10 @@ class FileOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A writer at work: files under `prefix` that it began since `since` are its own until it stops beating."""
+    """A writer at work: files under `prefix` that it began since `since` are its own until it stops beating.
+
+    `silent`: it stopped without saying that it was done, and still protects.
+    """
 
     writer: str
     table: str
@@ -268,6 +271,16 @@ class Heartbeat:
     since: datetime
     beat_at: datetime
     ttl_seconds: int
+    silent: bool = False
+
+    @property
+    def live_until(self) -> datetime:
+        return self.beat_at + timedelta(seconds=self.ttl_seconds)
+
+    @property
+    def told(self) -> str:
+        """Why a file of this writer's is kept."""
+        return f"writer {self.writer} " + ("fell silent, and may go on" if self.silent else "is at work")
 
 
 # Called with the step that goes on now, how much of it is done and of how much: (step, 0, 0) where nobody knows. A step

@@ -5,7 +5,8 @@ A file in one of these two folders that has a `router` is a part of the service;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -18,6 +19,7 @@ from lakewarden.service.edge import Edge
 from lakewarden.service.pages.error_page import error_page
 from lakewarden.service.problems import answer_problems
 from lakewarden.service.service import Service
+from lakewarden.service.webhooks import Deliverer, delivering
 
 STATIC = Path(__file__).parent / "static"
 FOLDERS = ("api", "pages")
@@ -31,6 +33,7 @@ def create_app(service: Service) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
+        lifespan=_while_serving,
     )
     app.state.service = service
     app.state.error_page = error_page
@@ -41,6 +44,17 @@ def create_app(service: Service) -> FastAPI:
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(Edge, section=service.section, new_id=service.new_id)
     return app
+
+
+@asynccontextmanager
+async def _while_serving(app: FastAPI) -> AsyncIterator[None]:
+    """What goes on beside the answers."""
+    service: Service = app.state.service
+    if not (hooks := service.settings.webhooks):
+        yield
+        return
+    with delivering(Deliverer(service.ledger.outbox, hooks, service.clock)):
+        yield
 
 
 def routers() -> Iterator[APIRouter]:

@@ -14,7 +14,7 @@ from lakewarden.model.redaction import redact
 from lakewarden.model.uri import FileUri
 from lakewarden.reports.check import Found
 from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
-from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Worker
+from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Webhook, Worker
 from lakewarden.steps.section import JobSection, Section
 
 # In a section of [storage]: the name under which the same store is known.
@@ -62,6 +62,7 @@ class Settings(BaseSettings, Jobs):
     cost: Cost = Field(default_factory=Cost)
     metrics: Metrics = Field(default_factory=Metrics)
     service: Service = Field(default_factory=Service)
+    webhooks: list[Webhook] = Field(default_factory=list)
     overrides: list[Override] = Field(default_factory=list)
 
     # Which file and which environment variables the values came from; filled by load_settings.
@@ -96,6 +97,14 @@ class Settings(BaseSettings, Jobs):
             if not name or "." in name:
                 raise ValueError(f'"{name}" cannot name a catalog: identifiers are catalog.namespace.table')
         return catalogs
+
+    @field_validator("webhooks")
+    @classmethod
+    def _told_apart(cls, webhooks: list[Webhook]) -> list[Webhook]:
+        for number, hook in enumerate(webhooks):
+            if hook.known_as in {other.known_as for other in webhooks[:number]}:
+                raise ValueError(f"two webhooks go by {hook.known_as}; give each a name of its own")
+        return webhooks
 
     @model_validator(mode="after")
     def _whole(self) -> Settings:

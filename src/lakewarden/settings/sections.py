@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -147,3 +148,18 @@ class Service(Section):
     @property
     def tls(self) -> bool:
         return self.tls_certificate is not None
+
+
+class Webhook(Section):
+    """Who is told of refusals, brakes and failures, by a signed POST."""
+
+    url: str = Field(pattern=r"^https?://\S+$")
+    secret: str = Field(min_length=16, repr=False)
+    events: list[Literal["refusal", "brake", "failure"]] = Field(default=["refusal", "brake", "failure"], min_length=1)
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+
+    @property
+    def known_as(self) -> str:
+        """Its name in the ledger: addresses of webhooks are secrets themselves."""
+        return self.name or hashlib.sha256(self.url.encode()).hexdigest()[:12]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.model.actor import Trigger
@@ -94,5 +95,16 @@ def test_files_that_an_expiry_released_and_files_of_a_writer_at_work_are_left_al
         assert seen.judged("in_flight") == {written, orphan}
         assert seen.judged("pending") == {released}
         assert seen.orphans() == {other}
+
+        # The writer was cut off from the state hours ago, and never said that it was done.
+        silent = replace(beat, since=began_long_ago, beat_at=now - timedelta(hours=20))
+        warden._deployment.ledger.heartbeats.beat(silent)
+        seen = site.plan(warden=warden)
+        assert seen.judged("in_flight") == {written, orphan}
+        assert {row["reason"] for row in seen.rows if row["verdict"] == "in_flight"} == {
+            "writer flink-1 fell silent, and may go on"
+        }
+        warden._deployment.ledger.heartbeats.beat(replace(silent, beat_at=now - timedelta(hours=25)))
+        assert site.plan(warden=warden).orphans() == {written, orphan, other}
     assert local_path(table.location()).is_dir()
     assert site.plan(warden=warden).orphans() == {written, orphan, other}

@@ -46,7 +46,7 @@ def with_empty_directories(deployment: Deployment, sweep: Sweep, findings: Findi
 def _rows(deployment: Deployment, sweep: Sweep) -> Iterator[dict[str, Any]]:
     """PLAN_ROWS of empty directories, by the table whose directory they lie in."""
     patterns = {s.identifier: deployment.readers[s.format].names.directories for s in sweep.fleet.states}
-    beats = tuple(deployment.ledger.heartbeats.live(sweep.now))
+    beats = tuple(deployment.ledger.heartbeats.protecting(sweep.now))
     roots = sorted(sweep.roots, key=lambda root: root.prefix)
     prefixes = [root.prefix for root in roots]
     for claim in sweep.fleet.claims:
@@ -68,12 +68,12 @@ def _rows(deployment: Deployment, sweep: Sweep) -> Iterator[dict[str, Any]]:
 def _judged(directory: Stat, cutoff: datetime, beats: tuple[Heartbeat, ...]) -> tuple[Verdict, str]:
     if directory.modified is None or directory.modified >= cutoff:
         return Verdict.TOO_NEW, "younger than the grace period"
-    if writer := _writer_in(directory, beats):
-        return Verdict.IN_FLIGHT, f"writer {writer} is at work"
+    if beat := _writer_in(directory, beats):
+        return Verdict.IN_FLIGHT, beat.told
     return Verdict.ORPHAN, EMPTY
 
 
-def _writer_in(directory: Stat, beats: tuple[Heartbeat, ...]) -> str | None:
+def _writer_in(directory: Stat, beats: tuple[Heartbeat, ...]) -> Heartbeat | None:
     """A writer that may be about to write into this directory, however old it is."""
     inside = (b for b in beats if directory.key.startswith(b.prefix) or b.prefix.startswith(directory.key))
-    return next((beat.writer for beat in inside), None)
+    return next(inside, None)

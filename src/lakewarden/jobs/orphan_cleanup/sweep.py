@@ -76,7 +76,7 @@ def rules_of(deployment: Deployment, sweep: Sweep) -> Rules:
         writer_prefixes={
             number: state.writer_prefixes for number, state in enumerate(sweep.fleet.states) if state.writer_prefixes
         },
-        heartbeats=tuple(deployment.ledger.heartbeats.live(sweep.now)),
+        heartbeats=tuple(deployment.ledger.heartbeats.protecting(sweep.now)),
         names=tuple(deployment.readers[name].names for name in formats),
         formats=tuple(formats.index(state.format) for state in sweep.fleet.states),
     )

@@ -147,7 +147,7 @@ def _reasons(
         since = int(beat.since.timestamp() * 1_000_000)
         begun = pc.fill_null(pc.greater_equal(modified, since), True)
         covered = pc.and_(pc.starts_with(rows[c.KEY].combine_chunks(), beat.prefix), begun)
-        reasons.append((Verdict.IN_FLIGHT, f"writer {beat.writer} is at work", covered))
+        reasons.append((Verdict.IN_FLIGHT, beat.told, covered))
     unseen = pc.and_(pa.array(np.array(rules.confirm, bool)[table_ids]), pc.invert(_has(mark, c.MARK_SEEN)))
     reasons.append((Verdict.UNCONFIRMED, "not yet an orphan in as many plans as a scheduled run asks for", unseen))
     return reasons

@@ -31,6 +31,7 @@ from lakewarden.model.errors import (
 )
 from lakewarden.model.lease import LeaseState
 from lakewarden.model.run import RESTORED, RunResult
+from lakewarden.model.webhooks import of_error
 from lakewarden.steps.counts import FILES, Count
 from lakewarden.steps.deployment import Deployment
 
@@ -127,6 +128,8 @@ def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseExceptio
     with suppress(LakewardenError):
         if not _taken_over(deployment, run_id, lease) and deployment.ledger.runs.mark(run_id, STOPPED):
             _note(deployment, run_id, STOPPED, error)
+            when = f"{run_id}/{STOPPED}/{deployment.clock.now().isoformat()}"
+            deployment.ledger.outbox.add([of_error(when, code, message, STOPPED, run_id=run_id)])
 
 
 def _tell(error: LakewardenError, work: Work, closed: bool) -> None:

@@ -192,7 +192,7 @@ class FileRun:
         self.recorder.write(record)
 
     def _writers(self) -> Sequence[Heartbeat]:
-        return self.deployment.ledger.heartbeats.live(self.deployment.clock.now())
+        return self.deployment.ledger.heartbeats.protecting(self.deployment.clock.now())
 
     def _check_absent(self) -> None:
         absent, touched = self.counts.absent, self.counts.touched

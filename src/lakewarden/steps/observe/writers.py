@@ -36,6 +36,6 @@ class Writers:
 def writers(deployment: Deployment) -> Writers:
     """Writers and compactions say that they are at work by their heartbeat, compactions also by their leases."""
     found: dict[str, datetime] = {}
-    for beat in deployment.ledger.heartbeats.live(deployment.clock.now()):
+    for beat in deployment.ledger.heartbeats.protecting(deployment.clock.now()):
         found[beat.table] = min(beat.since, found.get(beat.table, beat.since))
     return Writers(found, GroupLeases(deployment.leases, deployment.clock).at_work())
