@@ -6,6 +6,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from lakewarden.ledger.activity import Activity
 from lakewarden.ledger.approvals import Approvals
 from lakewarden.ledger.archives import Archives
 from lakewarden.ledger.cache import Cache
@@ -39,6 +40,7 @@ class Ledger:
         self.outbox = Outbox(connections)
         self.runs = Runs(connections, self.outbox)
         self.plans = Plans(connections, self.outbox)
+        self.activity = Activity(connections)
         self.journal = Journal(connections)
         self.progress = Progress(connections)
         self.heartbeats = Heartbeats(connections)

@@ -113,6 +113,17 @@ class FleetTables:
             total = connection.execute(select(func.count()).select_from(fleet).where(*conditions)).scalar_one()
         return FleetPage(rows, total)
 
+    def with_refs(self, *, search: str = "", offset: int = 0, limit: int = 50) -> FleetPage:
+        """The tables that have branches or tags beside their main branch, those with the most first."""
+        conditions = [fleet.c.refs > 1]
+        if search:
+            conditions.append(func.lower(fleet.c.identifier).contains(search.lower(), autoescape=True))
+        query = select(fleet).where(*conditions).order_by(fleet.c.refs.desc(), fleet.c.identifier)
+        with self._connections.read() as connection:
+            rows = [_row(row) for row in connection.execute(query.offset(offset).limit(limit))]
+            total = connection.execute(select(func.count()).select_from(fleet).where(*conditions)).scalar_one()
+        return FleetPage(rows, total)
+
     def summary(self) -> FleetSummary:
         sums = select(
             func.count(),

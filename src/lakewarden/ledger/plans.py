@@ -12,9 +12,10 @@ from sqlalchemy import ColumnElement, Row, select, update
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.counting import count_plan
 from lakewarden.ledger.outbox import Outbox
-from lakewarden.ledger.schema import plans, runs
+from lakewarden.ledger.schema import plan_views, plans, runs
 from lakewarden.model.errors import PlanUsedError
 from lakewarden.model.plan import PartFile, Plan, sealed_parts
+from lakewarden.model.plan_view import view_of
 from lakewarden.model.webhooks import of_plan
 
 
@@ -64,6 +65,7 @@ class Plans:
                 count_plan(connection, plan)
                 self._outbox.enter(connection, of_plan(plan))
             put(connection, plans, [row])
+            put(connection, plan_views, [{"plan_id": plan.plan_id, "view": view_of(plan)}])
 
     def header(self, plan_id: str) -> Plan | None:
         """The whole header as it was saved, also when its directory is gone."""

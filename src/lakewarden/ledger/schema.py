@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0010"
+REVISION = "0011"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -117,6 +117,13 @@ plans = Table(
     Column("used_by", Text),
     Column("used_at", Instant),
     Index("ix_lw_plans_job_created_at", "job", "created_at"),
+)
+
+plan_views = Table(
+    "lw_plan_views",
+    metadata,
+    Column("plan_id", Text, primary_key=True),
+    Column("view", Document, nullable=False),
 )
 
 journal = Table(

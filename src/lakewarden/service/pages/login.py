@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from http import HTTPStatus
 from typing import Annotated
 
@@ -11,22 +10,24 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from lakewarden.ledger.tokens import SESSION_LASTS
 from lakewarden.service.access import COOKIE, Asked, MaybeUser, check_csrf
+from lakewarden.service.html.page import assets, inside, render
+from lakewarden.service.service import Service
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/login")
-def form(next: str = "/") -> Response:
-    return _form(next)
+def form(service: Asked, next: str = "/") -> Response:
+    return _form(service, next)
 
 
 @router.post("/login")
 def log_in(service: Asked, token: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
     found = service.ledger.tokens.check(token.strip())
     if found is None:
-        return _form(next, "This token does not count.", HTTPStatus.UNAUTHORIZED)
+        return _form(service, next, "This token does not count.", HTTPStatus.UNAUTHORIZED)
     value, _ = service.ledger.tokens.open_session(found)
-    answer = RedirectResponse(_inside(next), HTTPStatus.SEE_OTHER)
+    answer = RedirectResponse(inside(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
         COOKIE,
         value,
@@ -48,18 +49,12 @@ async def log_out(request: Request, service: Asked, user: MaybeUser) -> Response
     return answer
 
 
-def _inside(place: str) -> str:
-    """A place of this service: whoever made the link to the form must not send people elsewhere."""
-    return place if place.startswith("/") and not place.startswith(("//", "/\\")) else "/"
-
-
-def _form(next: str, complaint: str = "", status: int = HTTPStatus.OK) -> Response:
-    said = f'<p role="alert">{escape(complaint)}</p>' if complaint else ""
-    return HTMLResponse(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title></head><body><main>'
-        f'<h1>Log in</h1>{said}<form method="post" action="/login">'
-        f'<input type="hidden" name="next" value="{escape(_inside(next))}">'
-        '<label>Token <input type="password" name="token" autocomplete="off" required></label>'
-        "<button>Log in</button></form></main></body></html>",
-        int(status),
-    )
+def _form(service: Service, next: str, complaint: str = "", status: int = HTTPStatus.OK) -> Response:
+    content = {
+        "heading": "Log in",
+        "next": inside(next),
+        "complaint": complaint,
+        "anonymous": service.anonymous_read,
+        "assets": assets(),
+    }
+    return HTMLResponse(render("login.html", content), int(status))

@@ -1,0 +1,23 @@
+"""What pages ask of the runner: a row in the ledger each, in the name of whoever pressed the button."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakewarden.ledger.requests import Request
+from lakewarden.model.service import RequestKind
+from lakewarden.service.access import User
+from lakewarden.service.service import Service
+
+
+def ask(
+    service: Service,
+    user: User,
+    kind: RequestKind,
+    *,
+    job: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Request:
+    """Put a request into the ledger. Two presses of one button are two requests: the second finds what the first did."""
+    return service.ledger.requests.create(service.new_id(), kind, user.actor(service), job=job, arguments=arguments)

@@ -1,0 +1,130 @@
+"""What the page of one table tells, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from lakewarden.jobs.registry import JOBS
+from lakewarden.ledger.fleet import FleetRow
+from lakewarden.ledger.requests import Request
+from lakewarden.model.plan import Tally
+from lakewarden.model.redaction import redact
+from lakewarden.model.service import RequestKind
+from lakewarden.reports.page.pictures import curve, scale
+from lakewarden.reports.page.text import size
+from lakewarden.service.html.pictures import Bar, Seen, columns, counts, timeline
+from lakewarden.service.html.runs import run_row
+from lakewarden.service.html.words import plural
+from lakewarden.service.service import Service
+
+LOOKED_AT = 200  # of the newest requests, for the last forecast of one table
+
+
+def table_content(service: Service, row: FleetRow) -> dict[str, Any]:
+    """Health with its reasons, the line of snapshots, sizes, forecast, policy, plans and runs of one table."""
+    asked = last_forecast(service, row.identifier)
+    told = (asked.result or {}) if asked else {}
+    return {
+        "row": row,
+        "reasons": row.detail.get("reasons", []),
+        "timeline": _timeline(row.detail),
+        "snapshots_shown": len(row.detail.get("snapshots", ())),
+        "refs": row.detail.get("refs", []),
+        "location": row.detail.get("location"),
+        "lineage": row.detail.get("lineage_svg"),
+        "policies": list(_policies(service, row)),
+        "asked": asked,
+        "forecast": _forecast(told, row.identifier),
+        "sizes": _histogram(told.get("sizes", {}).get(row.identifier)),
+        "ages": _histogram(told.get("ages", {}).get(row.identifier)),
+        "history": list(_history(service, row.identifier)),
+    }
+
+
+def last_forecast(service: Service, identifier: str) -> Request | None:
+    """The newest request for a forecast of this table alone."""
+    found = service.ledger.requests.list(limit=LOOKED_AT)
+    return next((one for one in found if one.kind is RequestKind.FORECAST and _selects(one, identifier)), None)
+
+
+def _selects(request: Request, identifier: str) -> bool:
+    return list(request.arguments.get("select", ())) == [identifier]
+
+
+def _timeline(detail: Mapping[str, Any]) -> Any:
+    refs: dict[int, list[str]] = {}
+    for ref in detail.get("refs", ()):
+        refs.setdefault(int(ref["snapshot_id"]), []).append(str(ref["name"]))
+    return timeline([
+        Seen(
+            at := datetime.fromtimestamp(one["at_ms"] / 1000, UTC),
+            f"{one.get('id') or 'snapshot'}, {at:%Y-%m-%d %H:%M} UTC{_added(one)}",
+            tuple(refs.get(one["id"], ())) if one.get("id") is not None else (),
+        )
+        for one in detail.get("snapshots", ())
+    ])  # fmt: skip
+
+
+def _added(one: Mapping[str, Any]) -> str:
+    return f", {size(one['added'])} added" if one.get("added") else ""
+
+
+def _policies(service: Service, row: FleetRow) -> Iterator[dict[str, Any]]:
+    """Every job's values in effect for the table, those first that somebody set, each with the place that set it."""
+    properties = row.detail.get("properties", {})
+    for job in JOBS:
+        policy = service.settings.policy_for(job, row.identifier, properties, uuid=row.uuid)
+        values = [
+            {"key": key, "value": redact(found.value, key), "source": found.source}
+            for key, found in policy.provenance.items()
+        ]
+        values.sort(key=lambda one: (one["source"] == "default", one["key"]))
+        said = sum(one["source"] != "default" for one in values)
+        yield {"job": str(job), "values": values, "said": said, "refusal": policy.refusal}
+
+
+def _forecast(told: Mapping[str, Any], identifier: str) -> dict[str, Any] | None:
+    found = next((table for table in told.get("tables", ()) if table["identifier"] == identifier), None)
+    if found is None:
+        return None
+    values = [(plural(one["days"], "day"), float(one["bytes"])) for one in found["releases"]]
+    if not values:
+        return {"table": found, "curve": None, "at": told.get("at")}
+    picture = curve(values, [(at, size(at)) for at in scale(max(value for _, value in values))])
+    words = ", ".join(f"{size(value)} at {days}" for days, value in values)
+    return {"table": found, "curve": picture, "words": words, "at": told.get("at")}
+
+
+def _histogram(bars: list[Mapping[str, Any]] | None) -> dict[str, Any] | None:
+    """Files by how large or how old they are: each bar has its words, its files and their bytes."""
+    if not bars:
+        return None
+    drawn = [
+        Bar(
+            str(one["label"]),
+            float(one["files"]),
+            f"{one['label']}: {plural(one['files'], 'file')}, {size(one['bytes'])}",
+        )
+        for one in bars
+    ]
+    highest = max(bar.value for bar in drawn)
+    picture = columns(drawn, [(at, f"{at:,.0f}") for at in counts(highest)])
+    total = sum((Tally(one["files"], one["bytes"]) for one in bars), Tally())
+    return {"picture": picture, "words": "; ".join(bar.label for bar in drawn), "bars": bars, "total": total}
+
+
+def _history(service: Service, identifier: str) -> Iterator[dict[str, Any]]:
+    """The newest plans that looked at the table, each with the run that used it."""
+    now = service.clock.now()
+    for saved, part in service.ledger.activity.table_in_plans(identifier):
+        run = service.ledger.runs.get(saved.used_by) if saved.used_by else None
+        yield {
+            "plan_id": saved.plan_id,
+            "job": saved.job,
+            "at": saved.created_at,
+            "refusal": part["refusal"],
+            "changes": {kind: count for kind, count in part["changes"].items() if count},
+            "run": run_row(service, run, now) if run else None,
+        }

@@ -1,0 +1,28 @@
+"""Branches and tags of the fleet, as the last look saw them."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from lakewarden.service.access import Asked, Viewer
+from lakewarden.service.html.branches import branch_rows, broken_tables
+from lakewarden.service.html.page import page
+from lakewarden.service.html.paging import PAGE, Pages, place_of
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/branches")
+def show(request: Request, service: Asked, user: Viewer) -> Response:
+    search = request.query_params.get("search", "").strip()
+    offset = place_of(request.query_params.get("offset"))
+    rows, total = branch_rows(service, search, offset, PAGE)
+    content = {
+        "heading": "Branches",
+        "rows": rows,
+        "search": search,
+        "broken": broken_tables(service),
+        "pages": Pages.of("/branches", {"search": search}, offset, len(rows), total),
+    }
+    return page(request, service, user, "branches.html", content, here="/branches")
