@@ -85,7 +85,7 @@ def test_the_policy_takes_over_every_value(load: Any, job: Job, expected: Any) -
     policy: Any = KINDS[job].of(values)
     assert policy == expected
     # What a plan records is what the user wrote, under the same names.
-    assert policy.as_values() == {key: values[key] for key in values if key not in ("enabled", "cron")}
+    assert policy.as_values() == {key: values[key] for key in values if key not in ("enabled", "cron", "approval")}
 
 
 def test_the_day_has_its_order(load: Any) -> None:

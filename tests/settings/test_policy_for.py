@@ -157,7 +157,7 @@ max_orphans = 9
 
 def test_other_jobs_have_a_policy_too(load: Any) -> None:
     found = load("[history]\nenabled = true").policy_for(Job.HISTORY, TABLE, {})
-    assert found.values == {"enabled": True, "dry_run": True, "cron": None}
+    assert found.values == {"enabled": True, "dry_run": True, "cron": None, "approval": False}
 
 
 def test_jobs_are_found_by_name_and_alias() -> None:
@@ -167,3 +167,12 @@ def test_jobs_are_found_by_name_and_alias() -> None:
         job_named("orphan")
     with pytest.raises(UsageError):
         job_named("history")
+
+
+def test_a_narrower_scope_can_only_want_to_be_asked(load: Any) -> None:
+    wide = load("[orphan_cleanup]\napproval = true")
+    off = wide.policy_for(Job.ORPHAN_CLEANUP, TABLE, {"lakewarden.orphan_cleanup.approval": "false"})
+    assert off.values["approval"] is True
+    assert any("approval = false" in warning for warning in off.warnings)
+    on = load().policy_for(Job.ORPHAN_CLEANUP, TABLE, {"lakewarden.orphan_cleanup.approval": "true"})
+    assert on.values["approval"] is True

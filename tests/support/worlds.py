@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -188,7 +188,12 @@ def at_batch(number: int, action: Callable[[], Any]) -> Progress:
 
 
 def hand_plan(
-    world: World, orphans: Iterable[Path | str] | None = None, *, verdict: str = "orphan", **header: Any
+    world: World,
+    orphans: Iterable[Path | str] | None = None,
+    *,
+    verdict: str = "orphan",
+    policy: Mapping[str, Any] | None = None,
+    **header: Any,
 ) -> PlanResult:
     """A plan written by hand, as the planner would write it: these orphans, everything else live. Needs no Spark.
 
@@ -220,14 +225,14 @@ def hand_plan(
     tables = []
     for state in fleet.states:
         mine = [row for row in rows if row["table"] == state.identifier]
-        policy = deployment.policy_for(
+        values = deployment.policy_for(
             JOB, state.identifier, state.properties, uuid=state.uuid, unsafe_short_grace=()
         ).values
         tables.append(
             TablePlan(
                 state.identifier, state.uuid, state.format, state.metadata_location, state.refs,
                 verdicts={verdict: Tally(len(mine), sum(row["size"] for row in mine))},
-                changes={"files": len(mine)}, policy=OrphanPolicy.of(policy).as_values(),
+                changes={"files": len(mine)}, policy={**OrphanPolicy.of(values).as_values(), **(policy or {})},
             )
         )  # fmt: skip
     plan = Plan(

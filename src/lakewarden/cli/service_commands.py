@@ -34,7 +34,7 @@ def serve(
     """Serve pages, the REST API and metrics, and work on what is asked for and what is due."""
     from lakewarden.service.serve import serve as run
 
-    return run(shared.config, host=host, port=port, quiet=shared.quiet)
+    return run(shared.config, host=host, port=port, quiet=shared.quiet, verbose=shared.verbose)
 
 
 @token.command()

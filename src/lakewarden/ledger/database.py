@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -62,6 +63,10 @@ class Ledger:
         from lakewarden.ledger.pending import Pending
 
         return Pending(self._connections)
+
+    def now(self) -> datetime:
+        """The moment by the clock that everything here is recorded with."""
+        return self._connections.clock.now()
 
     def close(self) -> None:
         """Let go of the database's connections."""

@@ -196,6 +196,13 @@ class Requests:
         with self._connections.write() as connection:
             return connection.execute(update(requests).where(_held(request_id, worker)).values(values)).rowcount == 1
 
+    def left_by(self, worker: str) -> int:
+        """Let whoever comes next take over what a worker that is known to be dead has left. How many requests that are."""
+        dead = (requests.c.claimed_by == worker) & (requests.c.status == RequestStatus.RUNNING.value)
+        long_ago = self._connections.clock.now() - 2 * STALE
+        with self._connections.write() as connection:
+            return connection.execute(update(requests).where(dead).values(beat_at=long_ago)).rowcount
+
     def close_waiting(self, request_id: str, ended: Ended) -> bool:
         """End a request that waited for a decision. False where it does not wait."""
         values = {

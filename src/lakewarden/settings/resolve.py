@@ -17,6 +17,7 @@ from lakewarden.settings.text_values import typed
 from lakewarden.steps.section import JobSection
 
 PROPERTY_PREFIX = "lakewarden."
+ONLY_STRICTER = ("dry_run", "approval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def resolve(
     *,
     short_grace_allowed: bool = False,
 ) -> PolicyInEffect:
-    """The values in effect for one table, narrowest scope last; dry_run can only become true on the way."""
+    """The values in effect for one table, narrowest scope last; dry_run and approval can only become true on the way."""
     found = _from_section(scope)
     warnings: list[str] = []
     for match, given in overrides:
@@ -83,9 +84,9 @@ def _from_section(scope: Scope) -> dict[str, Provenance]:
 
 def _narrow(found: dict[str, Provenance], given: Mapping[str, Any], source: str, warnings: list[str]) -> None:
     for key, value in given.items():
-        if key == "dry_run" and found[key].value and not value:
-            # A narrow scope must not switch deleting on where a wider one switched it off.
-            warnings.append(f"dry_run = false from {source} has no effect: {found[key].source} says true")
+        if key in ONLY_STRICTER and found[key].value and not value:
+            # A narrow scope must not switch deleting on where a wider one switched it off, or wants to be asked.
+            warnings.append(f"{key} = false from {source} has no effect: {found[key].source} says true")
             continue
         found[key] = Provenance(value, source)
 

@@ -11,7 +11,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lakewarden.formats.registry import format_names, is_format_name
 from lakewarden.model.cost import Cost as Prices
+from lakewarden.model.policy import Job
 from lakewarden.model.uri import FileUri
+from lakewarden.model.windows import windows_of
 from lakewarden.steps.section import Section, address
 
 
@@ -120,6 +122,9 @@ class Metrics(Section):
         return path
 
 
+ALL_JOBS = "all"
+
+
 class Service(Section):
     """`lakewarden serve`: where it listens, who may ask, what it runs by itself."""
 
@@ -138,6 +143,17 @@ class Service(Section):
     adaptive: bool = False
     observe_minutes: int = Field(default=15, ge=1, le=1440)
     windows: dict[str, str] = Field(default_factory=dict)
+    tenants: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("windows")
+    @classmethod
+    def _parts_of_a_day(cls, windows: dict[str, str]) -> dict[str, str]:
+        allowed = [ALL_JOBS, *(job.section for job in Job)]
+        for name, text in windows.items():
+            if name not in allowed:
+                raise ValueError(f"{name!r} is no job; allowed: {', '.join(allowed)}")
+            windows_of(text)
+        return windows
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Service:

@@ -41,7 +41,8 @@ class Floor:
 
 
 class JobSection(Section):
-    """What every job has. `dry_run` stops `run` and the schedule after the plan.
+    """What every job has. `dry_run` stops `run` and the schedule after the plan; `approval` lets the service wait there
+    until somebody agrees.
 
     `section_only` are keys of the whole fleet, which no override and no table property may set; `floors` are margins,
     in hours by key, that configuration cannot go below.
@@ -53,6 +54,7 @@ class JobSection(Section):
     enabled: bool = False
     dry_run: bool = True
     cron: str | None = None
+    approval: bool = False
 
     @field_validator("cron")
     @classmethod

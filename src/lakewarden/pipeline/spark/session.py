@@ -97,6 +97,17 @@ def spark_session(
     return session
 
 
+def is_gone() -> bool:
+    """Whether the session that this process started has died: its JVM is gone, or its context was stopped by a failure."""
+    context = _started.context
+    if context is None:
+        return False
+    try:
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+    except Exception:
+        return True  # nobody answers on the other side
+
+
 def _start(master: str, conf: Mapping[str, str], app: str, logs: Path | None) -> SparkSession:
     refuse_silent(master)
     local = is_local(master)

@@ -34,6 +34,7 @@ class Policy(Protocol):
     def enabled(self) -> bool: ...
 
 
+APPROVAL = "approval"
 P = TypeVar("P", bound=Policy)
 
 
@@ -183,6 +184,22 @@ def table_plan(state: TableState, policy: Mapping[str, Any], refusal: Refusal | 
     )
 
 
+def _naming_approval(
+    deployment: Deployment, job: Job, fleet: Fleet, tables: Iterable[TablePlan]
+) -> tuple[TablePlan, ...]:
+    """The tables, each that would be changed and whose policy wants somebody to agree first with that in its values."""
+    states = {state.identifier: state for state in fleet.states}
+
+    def named(table: TablePlan) -> TablePlan:
+        state = states.get(table.identifier)
+        if state is None or table.refusal is not None or not any(table.changes.values()):
+            return table
+        found = deployment.policy_for(job, state.identifier, state.properties, uuid=state.uuid, unsafe_short_grace=())
+        return replace(table, policy={**table.policy, APPROVAL: True}) if found.values.get(APPROVAL) else table
+
+    return tuple(map(named, tables))
+
+
 def planned_root(root: Root, fleet: Fleet, findings: Findings) -> PlannedRoot:
     return PlannedRoot(root.prefix, root.tables, findings.root_refusals.get(root.id), home_of(root, fleet.homes))
 
@@ -211,7 +228,7 @@ def draw_up(
         expires_at=now + MARGINS.plan_lifetime,
         cutoff=cutoff or now,
         actor=request.actor,
-        tables=tuple(tables),
+        tables=_naming_approval(deployment, job, fleet, tables),
         roots=tuple(roots),
         parts=parts,
         pointers=fleet.pointers,

@@ -1,0 +1,92 @@
+"""The runner process: `python -m lakewarden.service.runner`. It works until its parent is gone or a signal comes."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+
+from lakewarden import logs
+from lakewarden.model.clock import SystemClock
+from lakewarden.model.errors import LakewardenError, StateError
+from lakewarden.service.runner.loop import Runner
+from lakewarden.service.runner.names import BEGIN_ANEW, new_name
+from lakewarden.service.schedule.tick import Scheduler
+from lakewarden.settings import load_settings
+from lakewarden.warden import Warden
+from lakewarden.wiring import Wiring
+
+IDLE_SECONDS = 0.5
+TICK_SECONDS = 5.0
+_log = logs.logger(__name__)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Work until told to end. 0, or BEGIN_ANEW where another process has to go on."""
+    parser = argparse.ArgumentParser(prog="lakewarden-runner")
+    parser.add_argument("--config")
+    parser.add_argument("--name", default=None)
+    parser.add_argument("--instead-of", default=None)
+    parser.add_argument("--lifeline", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    said = parser.parse_args(arguments)
+    logs.configure(verbose=said.verbose)
+    settings = load_settings(said.config)
+    wiring = Wiring(settings, SystemClock())
+    name = said.name or new_name(settings.worker.id)
+    runner = Runner(wiring.deployment, settings, Warden(wiring, settings), name)
+    if said.instead_of:
+        wiring.ledger.requests.left_by(said.instead_of)
+    told_to_end = [False]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        told_to_end[0] = True  # no lock may be taken in a handler
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    if said.lifeline:
+        threading.Thread(target=_until_parent_is_gone, args=(told_to_end,), daemon=True, name="lifeline").start()
+    work = threading.Thread(target=_work, args=(runner,), name="work")
+    work.start()
+    scheduler = Scheduler(wiring.ledger, settings, lambda: secrets.token_hex(8)) if settings.service.schedule else None
+    ticked = 0.0
+    while work.is_alive():
+        if told_to_end[0]:
+            runner.end()
+        elif scheduler is not None and time.monotonic() - ticked >= TICK_SECONDS:
+            ticked = time.monotonic()
+            _tick(scheduler, wiring)
+        work.join(0.2)
+    wiring.close()
+    return 0 if told_to_end[0] else BEGIN_ANEW
+
+
+def _work(runner: Runner) -> None:
+    while not runner.has_ended:
+        try:
+            if runner.work_once() is not None:
+                continue
+        except StateError as error:
+            _log.warning("the state database does not answer", code=error.code, message=error.message)
+            time.sleep(IDLE_SECONDS * 4)
+        time.sleep(IDLE_SECONDS)
+
+
+def _tick(scheduler: Scheduler, wiring: Wiring) -> None:
+    try:
+        scheduler.tick(wiring.clock.now())
+    except LakewardenError as error:
+        _log.warning("the schedule could not be looked at", code=error.code, message=error.message)
+
+
+def _until_parent_is_gone(told_to_end: list[bool]) -> None:
+    sys.stdin.buffer.read()  # ends when the other end of the pipe is closed
+    told_to_end[0] = True
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

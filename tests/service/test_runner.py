@@ -1,0 +1,305 @@
+"""The runner: what it does with each kind of request, and what it leaves when it dies, is told to end, or is cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.ledger.requests import STALE, Request
+from lakewarden.model.actor import Actor
+from lakewarden.model.errors import ApprovalError
+from lakewarden.model.service import RequestKind, RequestStatus
+from lakewarden.service.approval import approve, close_expired, reject
+from lakewarden.service.runner.loop import Runner
+from lakewarden.settings import load_settings
+from lakewarden.warden import Warden
+from lakewarden.wiring import Wiring
+from tests.support.deployments import TurnedClock
+from tests.support.worlds import World, hand_plan, make_world
+
+ADA, BOB = Actor("ada", "host-1"), Actor("bob", "host-1")
+JOB = "orphan-cleanup"
+
+
+@dataclass
+class Bench:
+    """A world, a clock that can be turned, and runners that share its ledger."""
+
+    world: World
+    wiring: Wiring
+    clock: TurnedClock
+    runner: Runner
+
+    @property
+    def ledger(self) -> Any:
+        return self.wiring.ledger
+
+    def ask(self, kind: RequestKind, name: str = "q1", actor: Actor = ADA, **arguments: Any) -> Request:
+        made: Request = self.ledger.requests.create(name, kind, actor, job=JOB, arguments=arguments)
+        return made
+
+    def ended(self, name: str = "q1") -> Request:
+        found: Request = self.ledger.requests.need(name)
+        return found
+
+    def events(self, name: str = "q1") -> list[str]:
+        return [event.name for event in self.ledger.requests.events_after(name)]
+
+    def another(self, name: str = "other") -> Runner:
+        return replace(self.runner, name=name, _ending=False)
+
+    def left(self) -> set[Path]:
+        return {path for path in self.world.planted() if path.exists()}
+
+
+Make = Callable[..., Bench]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Make]:
+    made: list[Bench] = []
+
+    def make(**policy: Any) -> Bench:
+        world = make_world(tmp_path / "world", ("sales.orders",), **{"dry_run": False, **policy})
+        settings, clock = load_settings(str(world.config), env={}), TurnedClock()
+        wiring = Wiring(settings, clock)
+        runner = Runner(wiring.deployment, settings, Warden(wiring, settings), "host-1/1", beat_seconds=0.02)
+        world._warden = Warden(wiring, settings)
+        made.append(Bench(world, wiring, clock, runner))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.world.close()
+
+
+def test_nothing_to_do_is_nothing_done(bench: Make) -> None:
+    assert bench().runner.work_once() is None
+
+
+def test_a_plan_is_applied_and_told_of_step_by_step(bench: Make) -> None:
+    one = bench()
+    plan = hand_plan(one.world)
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    assert one.runner.work_once() is not None
+    found = one.ended()
+    assert found.status is RequestStatus.DONE
+    assert found.result is not None
+    assert found.result["deleted"]["files"] == 6
+    assert found.plan_id == plan.plan.plan_id
+    run = one.ledger.runs.get(found.run_id)
+    assert run is not None
+    assert run.actor == ADA
+    assert one.left() == set()
+    assert one.world.lost() == set()
+    assert one.events()[0] == "taken up"
+    assert one.events()[-1] == "done"
+    assert "progress" in one.events()
+
+
+def test_an_error_is_what_came_of_the_request(bench: Make) -> None:
+    one = bench()
+    one.ask(RequestKind.APPLY, plan=f"file://{one.world.base}/nowhere/")
+    one.runner.work_once()
+    found = one.ended()
+    assert found.status is RequestStatus.REFUSED
+    assert found.error is not None
+    assert found.error["code"] == "LW-CORE-010"
+
+
+def test_a_freeze_refuses(bench: Make) -> None:
+    one = bench()
+    plan = hand_plan(one.world)
+    one.ledger.switches.freeze(BOB, "looking")
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    one.runner.work_once()
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.REFUSED, "LW-APPLY-001")
+    assert len(one.left()) == 6
+
+
+class Meanwhile:
+    """Acts once, when a batch was done; then waits until the runner has heard of it."""
+
+    def __init__(self, action: Callable[[], Any]) -> None:
+        self.action: Callable[[], Any] | None = action
+
+    def install(self, monkeypatch: pytest.MonkeyPatch, heard: Callable[[], bool]) -> None:
+        from lakewarden.service.runner import loop
+
+        real = loop.Told.__call__
+
+        def told(this: Any, stage: str, done: int, total: int) -> None:
+            real(this, stage, done, total)
+            if stage == "delete" and done > 0 and self.action is not None:
+                action, self.action = self.action, None
+                action()
+                for _ in range(2000):
+                    if heard():
+                        break
+                    import time
+
+                    time.sleep(0.005)
+
+        monkeypatch.setattr(loop.Told, "__call__", told)
+
+
+def test_cancel_stops_between_batches_and_the_same_plan_goes_on(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = bench(batch_size=2)
+    plan = hand_plan(one.world)
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    Meanwhile(lambda: one.ledger.requests.ask_cancel("q1", "bob")).install(
+        monkeypatch, lambda: one.runner._stop is not None and one.runner._stop.requested is not None
+    )
+    one.runner.work_once()
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.CANCELLED, "LW-SERVICE-007")
+    assert 0 < len(one.left()) < 6
+    one.ask(RequestKind.APPLY, "q2", plan=plan.path)
+    one.runner.work_once()
+    assert one.ended("q2").status is RequestStatus.DONE
+    assert one.left() == set()
+
+
+def test_a_runner_that_is_told_to_end_gives_back_what_another_goes_on_with(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench(batch_size=2)
+    plan = hand_plan(one.world)
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    Meanwhile(one.runner.end).install(monkeypatch, lambda: True)
+    one.runner.work_once()
+    found = one.ended()
+    assert (found.status, found.claimed_by) == (RequestStatus.QUEUED, None)
+    assert 0 < len(one.left()) < 6
+    assert one.runner.work_once() is None
+    assert one.another().work_once() is not None
+    again = one.ended()
+    assert again.status is RequestStatus.DONE
+    assert again.result is not None
+    assert again.result["deleted"]["files"] == 6
+    assert one.left() == set()
+    assert len(one.ledger.runs.list()) == 1
+
+
+def test_what_a_dead_runner_left_is_taken_over(bench: Make) -> None:
+    one = bench()
+    plan = hand_plan(one.world)
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    one.ledger.requests.claim("host-1/dead")
+    assert one.runner.work_once() is None
+    one.clock.passed += 2 * STALE
+    assert one.runner.work_once() is not None
+    assert one.ended().status is RequestStatus.DONE
+
+
+def test_a_run_that_was_over_when_its_runner_died_is_not_run_again(bench: Make) -> None:
+    one = bench()
+    plan = hand_plan(one.world)
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    one.ledger.requests.claim("dead")
+    one.ledger.requests.note("q1", "dead", plan_id=plan.plan.plan_id, plan_path=plan.path)
+    done = one.world.apply(plan)
+    one.ledger.requests.left_by("dead")
+    assert one.runner.work_once() is not None
+    found = one.ended()
+    assert (found.status, found.run_id) == (RequestStatus.DONE, done.run_id)
+
+
+def test_a_plan_that_needs_approval_waits_for_another_than_its_planner(bench: Make) -> None:
+    one = bench(approval=True)
+    plan = waiting_plan(one)
+    plan_id = plan.plan.plan_id
+    assert len(one.left()) == 6
+    with pytest.raises(ApprovalError, match="cannot decide"):
+        approve(one.ledger, "q2", plan_id, ADA)
+    made = approve(one.ledger, "q2", plan_id, BOB, "looked at it")
+    assert approve(one.ledger, "q3", plan_id, BOB).request_id == made.request_id
+    assert one.ended().status is RequestStatus.DONE
+    one.runner.work_once()
+    found = one.ended("q2")
+    assert (found.status, found.actor.operator) == (RequestStatus.DONE, "bob")
+    assert one.left() == set()
+    assert one.ledger.runs.get(found.run_id).actor.operator == "bob"
+    assert one.ledger.approvals.get(plan_id).reason == "looked at it"
+
+
+def test_a_rejected_plan_is_closed_and_never_applied(bench: Make) -> None:
+    one = bench(approval=True)
+    plan = waiting_plan(one)
+    reject(one.ledger, plan.plan.plan_id, BOB, "not today")
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.REFUSED, "LW-SERVICE-004")
+    with pytest.raises(ApprovalError, match="rejected by bob"):
+        approve(one.ledger, "q2", plan.plan.plan_id, BOB)
+    one.ask(RequestKind.APPLY, "q4", actor=BOB, plan=plan.path)
+    one.runner.work_once()
+    assert one.ended("q4").status is RequestStatus.WAITING
+    assert len(one.left()) == 6
+
+
+def test_an_expired_plan_is_told_so(bench: Make) -> None:
+    one = bench(approval=True)
+    plan = waiting_plan(one)
+    one.clock.passed += plan.plan.expires_at - plan.plan.created_at
+    with pytest.raises(ApprovalError, match="expired"):
+        approve(one.ledger, "q2", plan.plan.plan_id, BOB)
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.REFUSED, "LW-PLAN-003")
+    assert close_expired(one.ledger, one.clock.now()) == 0
+
+
+def waiting_plan(one: Bench) -> Any:
+    """A plan of a job with `approval = true`, that ada asked to be applied."""
+    plan = hand_plan(one.world, policy={"approval": True})
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    one.runner.work_once()
+    assert one.ended().status is RequestStatus.WAITING
+    return plan
+
+
+def test_the_fleet_is_observed_without_spark(bench: Make) -> None:
+    one = bench(enabled=True)
+    one.ask(RequestKind.OBSERVE)
+    one.runner.work_once()
+    found = one.ended()
+    assert found.result is not None
+    assert found.result["enabled"] == [JOB]
+    row = one.ledger.fleet.get("lake.sales.orders")
+    assert (row.format, row.tenant, row.health, row.code) == ("iceberg", "sales", "attention", "never planned")
+    assert row.files
+    assert row.newest_commit_at is not None
+
+
+def test_a_restore_brings_quarantined_files_back(bench: Make) -> None:
+    one = bench(delete_mode="quarantine")
+    run = one.world.apply(hand_plan(one.world))
+    assert one.left() == set()
+    one.ask(RequestKind.RESTORE, run_id=run.run_id)
+    one.runner.work_once()
+    assert one.ended().status is RequestStatus.DONE
+    assert len(one.left()) == 6
+
+
+def test_a_dead_spark_ends_the_runner_and_not_the_request(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakewarden.ledger.requests import Ended
+    from lakewarden.service.runner.execute import Execution
+
+    one = bench()
+    one.ask(RequestKind.PLAN)
+    failed = Ended(RequestStatus.FAILED, error={"code": "LW-SPARK-002", "message": "", "hint": ""})
+    monkeypatch.setattr(Execution, "ended", lambda self: failed)
+    runner = replace(one.runner, spark_is_gone=lambda: True)
+    runner.work_once()
+    assert runner.has_ended
+    assert one.ended().status is RequestStatus.QUEUED
+    one.another().work_once()
+    assert one.ended().status is RequestStatus.FAILED
