@@ -87,6 +87,7 @@ class Wiring:
             worker=self._settings.worker.id,
             state=self._state,
             policy_for=self._settings.policy_for,
+            requirements_for=self._settings.requirements_for,
             warm_spark=self._warm_spark,
             inventory=self._settings.inventory,
             cost=self._settings.cost.prices,

@@ -15,6 +15,7 @@ from lakewarden import __version__, logs
 from lakewarden.cli import (
     config_commands,
     control_commands,
+    gateway_command,
     lake_commands,
     plan_commands,
     protection_commands,
@@ -56,6 +57,7 @@ for command in (
     control_commands.freeze,
     control_commands.unfreeze,
     service_commands.serve,
+    gateway_command.gateway,
 ):
     app.command()(command)
 app.add_typer(lake_commands.audit, name="audit")

@@ -44,6 +44,12 @@ class PolicyInEffect:
         return {key: (item.value, item.source) for key, item in self.provenance.items()}
 
 
+def matches(identifier: str, pattern: str) -> bool:
+    """Whether an override is about a table."""
+    # A name may hold what a glob reads as a class: t[1] is also the table that is called so.
+    return identifier == pattern or fnmatchcase(identifier, pattern)
+
+
 def resolve(
     scope: Scope,
     overrides: Iterable[tuple[str, JobSection]],
@@ -56,8 +62,7 @@ def resolve(
     found = _from_section(scope)
     warnings: list[str] = []
     for match, given in overrides:
-        # A name may hold what a glob reads as a class: t[1] is also the table that is called so.
-        if identifier == match or fnmatchcase(identifier, match):
+        if matches(identifier, match):
             source = f'{scope.file} [[overrides]] match = "{match}"'
             _narrow(found, {key: getattr(given, key) for key in given.model_fields_set}, source, warnings)
     try:

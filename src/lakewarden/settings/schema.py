@@ -9,11 +9,13 @@ from pydantic import Field, PrivateAttr, create_model, field_validator, model_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lakewarden.jobs.registry import SECTIONS
+from lakewarden.model.lineage import Requirements
 from lakewarden.model.policy import Job
 from lakewarden.model.redaction import redact
 from lakewarden.model.uri import FileUri
 from lakewarden.reports.check import Found
-from lakewarden.settings.resolve import PolicyInEffect, Scope, resolve
+from lakewarden.settings.lineage import Gateway, Lineage, OpenLineage, narrowed
+from lakewarden.settings.resolve import PolicyInEffect, Scope, matches, resolve
 from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Webhook, Worker
 from lakewarden.steps.section import JobSection, Section
 
@@ -36,13 +38,14 @@ class Override(Jobs):
     """Values for the tables whose identifier matches."""
 
     match: str = Field(min_length=1)
+    lineage: Lineage = Field(default_factory=Lineage)
 
     @model_validator(mode="after")
     def _says_something(self) -> Override:
         sections = self.model_fields_set - {"match"}
         if not sections:
             raise ValueError("has a match and no section, so it changes nothing")
-        for name in sections:
+        for name in sections & SECTIONS.keys():
             section: JobSection = getattr(self, name)
             if wide := section.section_only & section.model_fields_set:
                 raise ValueError(f"cannot set {name}.{min(wide)}: it belongs to the whole fleet, in [{name}]")
@@ -63,6 +66,9 @@ class Settings(BaseSettings, Jobs):
     metrics: Metrics = Field(default_factory=Metrics)
     service: Service = Field(default_factory=Service)
     webhooks: list[Webhook] = Field(default_factory=list)
+    lineage: Lineage = Field(default_factory=Lineage)
+    gateway: Gateway = Field(default_factory=Gateway)
+    openlineage: OpenLineage = Field(default_factory=OpenLineage)
     overrides: list[Override] = Field(default_factory=list)
 
     # Which file and which environment variables the values came from; filled by load_settings.
@@ -171,6 +177,14 @@ class Settings(BaseSettings, Jobs):
             table_properties,
             short_grace_allowed=bool(uuid) and uuid in unsafe_short_grace,
         )
+
+    def requirements_for(self, identifier: str, table_properties: Mapping[str, str]) -> Requirements:
+        """What the commits of one table must say: `[lineage]`, then overrides in the file's order, then the table itself."""
+        rules = narrowed(Requirements(), self.lineage)
+        for override in self.overrides:
+            if "lineage" in override.model_fields_set and matches(identifier, override.match):
+                rules = narrowed(rules, override.lineage)
+        return rules.under(table_properties)
 
 
 def _check_second_name(storage: Mapping[str, Mapping[str, object]], prefix: str, values: Mapping[str, object]) -> None:

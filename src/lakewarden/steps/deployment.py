@@ -14,6 +14,7 @@ from lakewarden.model.clock import Clock
 from lakewarden.model.cost import Cost
 from lakewarden.model.errors import PlanOutdatedError, Refusal
 from lakewarden.model.format import Format
+from lakewarden.model.lineage import Requirements
 from lakewarden.model.ports import Progress, Reader
 from lakewarden.model.table import catalog_of
 from lakewarden.storage.stores import Stores
@@ -46,6 +47,10 @@ class PolicyFor(Protocol):
     ) -> PolicyInEffect: ...
 
 
+class RequirementsFor(Protocol):
+    def __call__(self, identifier: str, table_properties: Mapping[str, str]) -> Requirements: ...
+
+
 class WarmSpark(Protocol):
     def __call__(
         self, packages: Sequence[str] = (), progress: Progress | None = None, written: Sequence[str] = ()
@@ -68,6 +73,7 @@ class Deployment:
     worker: str
     state: str
     policy_for: PolicyFor
+    requirements_for: RequirementsFor
     warm_spark: WarmSpark
     inventory: Mapping[str, str]
     cost: Cost = field(default_factory=Cost)

@@ -12,6 +12,15 @@ from lakewarden.model.errors.base import (
     UsageError,
     without_claim,
 )
+from lakewarden.model.errors.gateway import (
+    CommitTooLargeError,
+    GatewayBusyError,
+    GatewayRequestError,
+    GatewayStartError,
+    SilentClientError,
+    UpstreamDownError,
+    UpstreamLostError,
+)
 from lakewarden.model.errors.lineage import LineageError
 from lakewarden.model.errors.plans import (
     ColdCopyLostError,
@@ -120,6 +129,7 @@ __all__ = [
     "ClockSkewError",
     "ColdCopyLostError",
     "CommitConflictError",
+    "CommitTooLargeError",
     "ConfigError",
     "ContestedStoreError",
     "ContradictoryMetadataError",
@@ -131,6 +141,9 @@ __all__ = [
     "ForbiddenError",
     "ForeignSessionError",
     "FrozenError",
+    "GatewayBusyError",
+    "GatewayRequestError",
+    "GatewayStartError",
     "GcDisabledError",
     "GroupLeasedError",
     "IdempotencyError",
@@ -161,6 +174,7 @@ __all__ = [
     "Refusal",
     "RestoreError",
     "RootNotSeenError",
+    "SilentClientError",
     "SilentMasterError",
     "SparkConnectError",
     "SparkFailedError",
@@ -188,6 +202,8 @@ __all__ = [
     "UnsafeGraceError",
     "UnsettledTableError",
     "UnsupportedTableError",
+    "UpstreamDownError",
+    "UpstreamLostError",
     "UsageError",
     "WorkerLacksLakewardenError",
     "WorkerPythonError",

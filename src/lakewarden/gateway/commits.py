@@ -1,0 +1,127 @@
+"""What a commit would bring into a table: its new snapshots' summaries, and what it does to the table's properties."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakewarden.foreign.json_text import read_object
+from lakewarden.foreign.unpack import GZIP_MAGIC
+from lakewarden.model.errors import BoundsError, GatewayRequestError, UnreadableMetadataError
+
+IDENTITY = frozenset({"", "identity"})
+_WINDOW = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+# A body of 64 MiB that is all snapshots has about two million values.
+MOST_VALUES = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a request does to one table. `names` are its namespace and name where the body says them."""
+
+    names: tuple[str, ...] | None
+    summaries: tuple[Mapping[str, str], ...] = ()
+    set_properties: Mapping[str, str] = field(default_factory=dict)
+    removed_properties: tuple[str, ...] = ()
+
+    @property
+    def changes_rules(self) -> bool:
+        return any(name.startswith("lineage.") for name in (*self.set_properties, *self.removed_properties))
+
+    def properties_after(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The table's properties once the change is made."""
+        left = {name: value for name, value in before.items() if name not in self.removed_properties}
+        return {**left, **self.set_properties}
+
+
+def changes_in(body: bytes, encoding: str, most_bytes: int) -> list[Change]:
+    """Every change of a commit's body; none where it has no updates. Raises GatewayRequestError if it cannot be judged."""
+    try:
+        plain = _unpacked(body, encoding.strip().lower(), most_bytes)
+        if plain.startswith(GZIP_MAGIC):
+            raise ValueError("it is packed, and does not say so")
+        document = read_object(plain, "the body", most_bytes=most_bytes, most_values=MOST_VALUES)
+        return list(_changes(document))
+    except BoundsError as error:
+        raise GatewayRequestError(
+            f"the commit is beyond what is judged ({_why(error)}); it was not passed on"
+        ) from error
+    except (UnreadableMetadataError, zlib.error, TypeError, ValueError) as error:
+        raise GatewayRequestError(f"the commit cannot be read ({_why(error)}); it was not passed on") from error
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "message", error)).removesuffix("; nothing was touched")
+
+
+def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
+    if encoding in IDENTITY:
+        return body
+    if encoding not in _WINDOW:
+        raise GatewayRequestError(
+            f"the commit's encoding {encoding!r} is none of gzip and deflate; it was not passed on"
+        )
+    unpack = zlib.decompressobj(_WINDOW[encoding])
+    found = unpack.decompress(body, most + 1)
+    if len(found) > most or unpack.unconsumed_tail:
+        raise GatewayRequestError(f"the commit has more than {most:,} bytes unpacked; it was not passed on")
+    if not unpack.eof or unpack.unused_data:
+        raise GatewayRequestError("the commit's packed body is not whole; it was not passed on")
+    return found
+
+
+def _changes(document: Mapping[str, Any]) -> Iterator[Change]:
+    # A body may have both: each is judged, whichever of them its path makes the server read. What is no list is no
+    # commit's: the properties of a namespace are changed by `updates` too.
+    if isinstance(document.get("updates"), list):
+        yield _change(document, None)
+    if isinstance(document.get("table-changes"), list):
+        for one in _listed(document["table-changes"], "table-changes"):
+            yield _change(one, _names(one.get("identifier")))
+
+
+def _change(document: Mapping[str, Any], names: tuple[str, ...] | None) -> Change:
+    summaries: list[Mapping[str, str]] = []
+    given: dict[str, str] = {}
+    removed: list[str] = []
+    for update in _listed(document.get("updates") or [], "updates"):
+        # Servers read an action's name whatever its case.
+        match str(update.get("action", "")).lower():
+            case "add-snapshot":
+                summaries.append(_texts(_object(update.get("snapshot"), "snapshot").get("summary") or {}, "summary"))
+            case "set-properties":
+                # Servers know the list by the name that the specification once had, too.
+                for name in ("updates", "updated"):
+                    given |= _texts(update.get(name) or {}, name)
+            case "remove-properties":
+                for name in ("removals", "removed"):
+                    removed += [str(one) for one in update.get(name) or []]
+    return Change(_names(document.get("identifier")) or names, tuple(summaries), given, tuple(removed))
+
+
+def _names(identifier: Any) -> tuple[str, ...] | None:
+    if identifier is None:
+        return None
+    found = _object(identifier, "identifier")
+    return (*(str(one) for one in found.get("namespace") or ()), str(found.get("name", "")))
+
+
+def _listed(value: Any, name: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is not a list")
+    return [_object(one, f"an entry of {name}") for one in value]
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is not an object")
+    return value
+
+
+def _texts(value: Any, name: str) -> Mapping[str, str]:
+    found = _object(value, name)
+    if wrong := next((key for key, text in found.items() if not isinstance(text, str)), None):
+        raise TypeError(f"{name} has {wrong!r}, which is no text")
+    return found
