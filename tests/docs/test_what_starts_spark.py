@@ -77,6 +77,8 @@ def words_of(world: World) -> dict[str, Callable[[], list[str]]]:
         "audit who": lambda: [file],
         "audit verify": lambda: [],
         "config check": lambda: [],
+        # It is refused here: no catalog stands behind it.
+        "gateway": lambda: [],
         "metrics": lambda: [],
         # It is refused here: Spark is the runner's, a process of its own that starts it with the first request.
         "serve": lambda: ["--host", "0.0.0.0"],
