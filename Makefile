@@ -11,7 +11,7 @@ BESIDE := -n $(WORKERS) --dist loadfile --durations 40
 # Without compiled modules every process of the tests would compile some thousands first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check test soak bench lint format lock clean
+.PHONY: help setup demo serve check test soak bench lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -24,6 +24,9 @@ WITH_JAVA = $(shell test -x .venv/java/bin/java && echo 'JAVA_HOME="$(CURDIR)/.v
 
 demo: .venv/.installed ## build a small lake, clean it, let a night pass, and check every row and file
 	@$(WITH_JAVA) $(BIN)/python -m demo $(ARGS)
+
+serve: .venv/.installed ## serve a small lake of its own: pages, API, something to agree to (ARGS="--port 8788")
+	@$(WITH_JAVA) $(BIN)/python -m demo.serve $(ARGS)
 
 check: .venv/.installed ## run the tests that need no Spark, Java or server: two minutes at most
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m alone $(TESTS) $(ARGS)
@@ -55,7 +58,7 @@ lock: .tools/.installed ## resolve the requirements anew
 	@tools/lock.sh
 
 clean: ## remove what make made
-	rm -rf .venv .tools demo-lake .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .tools demo-lake demo-service .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .tools/.installed: requirements/tools.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lakewarden needs Python 3.11 or newer; say which with make PYTHON=python3.12")'

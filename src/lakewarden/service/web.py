@@ -6,13 +6,12 @@ import argparse
 import os
 import signal
 import socket
-import sys
-import threading
 
 import uvicorn
 
 from lakewarden import logs
 from lakewarden.service.app import create_app
+from lakewarden.service.lifeline import when_parent_is_gone
 from lakewarden.service.service import open_service
 
 # Whoever watches a run live keeps a connection open: after so many seconds it is closed.
@@ -31,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     logs.configure(verbose=said.verbose)
     service = open_service(said.config, host=said.host)
     if said.lifeline:
-        threading.Thread(target=_until_parent_is_gone, daemon=True, name="lifeline").start()
+        when_parent_is_gone(lambda: os.kill(os.getpid(), signal.SIGTERM))
     section = service.section
     server = uvicorn.Server(
         uvicorn.Config(
@@ -47,11 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
     server.run(sockets=[socket.socket(fileno=said.fd)])
     service.warden.close()
     return 0
-
-
-def _until_parent_is_gone() -> None:
-    sys.stdin.buffer.read()  # ends when the other end of the pipe is closed
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import secrets
 import signal
-import sys
 import threading
 import time
 from types import FrameType
@@ -13,6 +12,7 @@ from types import FrameType
 from lakewarden import logs
 from lakewarden.model.clock import SystemClock
 from lakewarden.model.errors import LakewardenError, StateError
+from lakewarden.service.lifeline import when_parent_is_gone
 from lakewarden.service.runner.loop import Runner
 from lakewarden.service.runner.names import BEGIN_ANEW, new_name
 from lakewarden.service.schedule.tick import Scheduler
@@ -41,28 +41,28 @@ def main(arguments: list[str] | None = None) -> int:
     runner = Runner(wiring.deployment, settings, Warden(wiring, settings), name)
     if said.instead_of:
         wiring.ledger.requests.left_by(said.instead_of)
-    told_to_end = [False]
+    told_to_end: list[bool] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        told_to_end[0] = True  # no lock may be taken in a handler
+        told_to_end.append(True)  # no lock may be taken in a handler
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     if said.lifeline:
-        threading.Thread(target=_until_parent_is_gone, args=(told_to_end,), daemon=True, name="lifeline").start()
+        when_parent_is_gone(lambda: told_to_end.append(True))
     work = threading.Thread(target=_work, args=(runner,), name="work")
     work.start()
     scheduler = Scheduler(wiring.ledger, settings, lambda: secrets.token_hex(8)) if settings.service.schedule else None
     ticked = 0.0
     while work.is_alive():
-        if told_to_end[0]:
+        if told_to_end:
             runner.end()
         elif scheduler is not None and time.monotonic() - ticked >= TICK_SECONDS:
             ticked = time.monotonic()
             _tick(scheduler, wiring)
         work.join(0.2)
     wiring.close()
-    return 0 if told_to_end[0] else BEGIN_ANEW
+    return 0 if told_to_end else BEGIN_ANEW
 
 
 def _work(runner: Runner) -> None:
@@ -81,11 +81,6 @@ def _tick(scheduler: Scheduler, wiring: Wiring) -> None:
         scheduler.tick(wiring.clock.now())
     except LakewardenError as error:
         _log.warning("the schedule could not be looked at", code=error.code, message=error.message)
-
-
-def _until_parent_is_gone(told_to_end: list[bool]) -> None:
-    sys.stdin.buffer.read()  # ends when the other end of the pipe is closed
-    told_to_end[0] = True
 
 
 if __name__ == "__main__":
