@@ -1,8 +1,10 @@
-"""`lakewarden.open` and `lakewarden.lineage`: the package's front doors. They import nothing before they are used: a command says that it is there
+"""`lakewarden.open`, `lakewarden.lineage` and `lakewarden.heartbeat`: the package's front doors. They import nothing before they are used: a command says that it is there
 before anything is loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,3 +41,43 @@ def lineage(writer: str, **said: Any) -> Lineage:
     from lakewarden.writers import lineage as made
 
     return made(writer, **said)
+
+
+def heartbeat(
+    table: str,
+    *,
+    url: str | None = None,
+    token: str | None = None,
+    config: str | PathLike[str] | None = None,
+    writer: str | None = None,
+    prefix: str | None = None,
+    ttl_seconds: int = 300,
+) -> AbstractContextManager[None]:
+    """While open, what this writer writes under a table (or `prefix`) is in flight, and no plan calls it an orphan.
+
+    With `url` and `token` it goes through the service, else straight to the state that `config` names.
+    """
+    import socket
+
+    from lakewarden.model.arguments import checked
+
+    if url is None:
+        return _beating_here(config, table, writer, prefix, ttl_seconds)
+    from lakewarden import remote_heartbeat
+
+    allowed = remote_heartbeat.checked(url, token)
+    begun: AbstractContextManager[None] = checked(remote_heartbeat.beating)(
+        url, allowed, writer or socket.gethostname(), table, prefix, ttl_seconds
+    )
+    return begun
+
+
+@contextmanager
+def _beating_here(
+    config: str | PathLike[str] | None, table: str, writer: str | None, prefix: str | None, ttl_seconds: int
+) -> Iterator[None]:
+    with (
+        open(config) as warden,
+        warden.heartbeat(table, writer=writer, prefix=prefix, ttl_seconds=ttl_seconds),
+    ):
+        yield

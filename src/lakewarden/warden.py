@@ -14,7 +14,7 @@ from lakewarden.model.margins import MARGINS
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
-from lakewarden.model.ports import Progress, unheard
+from lakewarden.model.ports import Heartbeat, Progress, unheard
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.stop import StopToken
@@ -396,13 +396,34 @@ class Warden:
         ttl_seconds: int = MARGINS.heartbeat_seconds,
     ) -> AbstractContextManager[None]:
         """While open, files that this writer began under the table (or `prefix`) count as in flight."""
-        from lakewarden.reports.tables import find_table
         from lakewarden.steps.observe.heartbeat import beating
 
-        place = prefix or find_table(self._deployment, table).location
-        if not is_address(place):
-            raise UsageError(f"heartbeat: prefix {place!r} is not an address; no heartbeat began")
+        place = self._prefix(prefix) or self._location(table)
         return beating(self._deployment, writer or self.worker, table, place, ttl_seconds)
+
+    def beat(
+        self,
+        table: str,
+        *,
+        writer: str | None = None,
+        prefix: str | None = None,
+        ttl_seconds: int = MARGINS.heartbeat_seconds,
+    ) -> Heartbeat:
+        """One beat for a writer that calls again before its time to live is over, such as one that asks over HTTP."""
+        from lakewarden.steps.observe.heartbeat import beat_once
+
+        writer, place = writer or self.worker, self._prefix(prefix)
+        return beat_once(self._deployment, writer, table, place, lambda: self._location(table), ttl_seconds)
+
+    def _location(self, table: str) -> str:
+        from lakewarden.reports.tables import find_table
+
+        return find_table(self._deployment, table).location
+
+    def _prefix(self, prefix: str | None) -> str | None:
+        if prefix is not None and not is_address(prefix):
+            raise UsageError(f"heartbeat: prefix {prefix!r} is not an address; no heartbeat began")
+        return prefix
 
     def close(self) -> None:
         self._parts.close()

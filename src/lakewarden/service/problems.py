@@ -23,6 +23,7 @@ _BY_CLASS: tuple[tuple[type[LakewardenError], HTTPStatus], ...] = (
     (errors.IdempotencyError, HTTPStatus.CONFLICT),
     (errors.ApprovalError, HTTPStatus.CONFLICT),
     (errors.TooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (errors.TooBusyError, HTTPStatus.TOO_MANY_REQUESTS),
     (errors.StateError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.StoreUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.CatalogUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
@@ -49,8 +50,14 @@ class Problem:
     more: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        told = {"code": self.code, "message": self.message, "hint": self.hint, "request_id": self.request_id}
-        return {**told, **self.more}
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "docs": f"/errors/{self.code}",
+            "request_id": self.request_id,
+            **self.more,
+        }
 
 
 def status_of(error: LakewardenError) -> HTTPStatus:

@@ -68,3 +68,10 @@ class AbandonedRequestError(LakewardenError):
 
     code = "LW-SERVICE-008"
     hint = "Look at the runner's log and its memory; then ask for the same again: a run that was begun goes on."
+
+
+class TooBusyError(LakewardenError):
+    """More waits than anybody could work off."""
+
+    code = "LW-SERVICE-009"
+    hint = f"{UNCHANGED}See whether a runner is at work: GET /api/v1/requests. Then ask again later."
