@@ -34,6 +34,7 @@ check: .venv/.installed ## run the tests that need no Spark, Java or server: two
 test: .venv/.installed .venv/.jars ## run the tests (ARGS="-k name" to narrow)
 	@tools/postgres.sh
 	@tools/tmux.sh
+	@tools/chromium.sh
 	@tools/prometheus.sh
 	@$(WITH_JAVA) $(PYTEST) $(BESIDE) $(TESTS) $(ARGS)
 

@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.support.buckets",
     "tests.support.postgres",
     "tests.support.rest",
+    "tests.support.chromium",
     "tests.support.worlds",
 ]
 

@@ -20,6 +20,7 @@ MARKERS = {
     "rest_jvm": "rest",
     "nessie_uri": "nessie",
     "java": "java",
+    "chromium": "chromium",
 }
 # A fixture or test that runs on several kinds of part names the kind by its parameter, and asks for the part only then.
 KINDS = {

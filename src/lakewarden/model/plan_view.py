@@ -42,6 +42,7 @@ def view_of(plan: Plan) -> View:
         # Tables whose rows mean nothing: refused, and not by a brake that a person could lift.
         "hidden": sorted({table.identifier for table in refused} - plan.braked)[:MOST_HIDDEN],
         "actor": {"operator": plan.actor.operator, "trigger": str(plan.actor.trigger), "ticket": plan.actor.ticket},
+        "approval": any(table.policy.get("approval") and any(table.changes.values()) for table in planned),
         "notes": list(plan.notes),
         "modes": sorted({str(table.policy.get("delete_mode")) for table in planned if "delete_mode" in table.policy}),
         "largest": [

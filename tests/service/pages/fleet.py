@@ -96,6 +96,7 @@ def write_plan(
     files: int = 60,
     tables: int = 3,
     quarantine: bool = True,
+    approval: bool = False,
 ) -> Plan:
     """A plan of orphan cleanup with real files beside it, saved."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +119,7 @@ def write_plan(
     pq.write_table(rows, part)
     data = part.read_bytes()
     orphans = [i for i in range(files) if i % 5]
-    policy = {"delete_mode": "quarantine" if quarantine else "remove"}
+    policy = {"delete_mode": "quarantine" if quarantine else "remove", "approval": approval}
     planned = [
         TablePlan(
             f"prod.tenant_{n % 40:02}.events_{n:05}",

@@ -7,6 +7,7 @@ from typing import Any
 
 from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.plans import SavedPlan
+from lakewarden.ledger.requests import Request
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.plan import PartFile
 from lakewarden.model.plan_view import View
@@ -20,6 +21,7 @@ from lakewarden.service.service import Service
 from lakewarden.steps.plan.paged import Wanted, largest_prefixes, plan_page
 
 FILES = 25
+MOST_OPEN = 200
 MOST_COMPARED = 200_000  # rows of both plans that a page compares; more is a command's work
 
 
@@ -31,7 +33,7 @@ def plan_content(
     decision = service.ledger.approvals.get(saved.plan_id)
     state = state_of(saved, view, decision, now)
     run = service.ledger.runs.get(saved.used_by) if saved.used_by else None
-    open_requests = [one for one in service.ledger.requests.list(plan_id=saved.plan_id) if not one.status.is_over]
+    open_requests = _at_work(service, saved)
     waiting = next((one for one in open_requests if one.status is RequestStatus.WAITING), None)
     files = _files(service, saved, view, verdict, search, offset)
     prefixes = _prefixes(service, saved, view)
@@ -48,7 +50,7 @@ def plan_content(
         "working": next((one for one in open_requests if one.status is not RequestStatus.WAITING), None),
         "run": run_row(service, run, now) if run else None,
         "mine": user is not None and user.name == view["actor"]["operator"],
-        "needs_approval": waiting is not None or needs_approval(service, saved),
+        "needs_approval": waiting is not None or bool(view.get("approval")),
         "bars": {by: verdict_bar(view, by) for by in ("files", "bytes")},
         "kind_of": kind_of,
         "files": files,
@@ -59,10 +61,10 @@ def plan_content(
     }
 
 
-def needs_approval(service: Service, saved: SavedPlan) -> bool:
-    """Whether the job's section says that somebody else has to agree."""
-    section = getattr(service.settings, Job(saved.job or "").section, None)
-    return bool(getattr(section, "approval", False))
+def _at_work(service: Service, saved: SavedPlan) -> list[Request]:
+    """What was asked for with this plan and is not over. A request that nobody took up yet names it by its place only."""
+    found = service.ledger.requests.list(status=[one for one in RequestStatus if not one.is_over], limit=MOST_OPEN)
+    return [one for one in found if one.plan_id == saved.plan_id or one.arguments.get("plan") == saved.path]
 
 
 def parts_of(view: View) -> tuple[PartFile, ...]:

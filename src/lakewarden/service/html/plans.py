@@ -47,7 +47,9 @@ def state_of(saved: SavedPlan, view: View | None, decision: Approval | None, now
         return "expired"
     if view is not None and not any(view["totals"]["changes"].values()):
         return "refused" if view["tables"] and view["refused"] == view["tables"] else "empty"
-    return "approved" if decision is not None else "ready"
+    if decision is not None:
+        return "approved"
+    return "waiting" if view is not None and view.get("approval") else "ready"
 
 
 def summary_of(saved: SavedPlan, view: View | None) -> str:

@@ -71,7 +71,7 @@ def apply(plan_id: str, service: Asked, user: Operator) -> Response:
     """Ask the runner to do what the plan says, and no more."""
     saved, _ = _plan(service, plan_id)
     asked = ask(
-        service, user, RequestKind.APPLY, job=saved.job, arguments={"plan_id": plan_id, "plan_path": saved.path}
+        service, user, RequestKind.APPLY, job=saved.job, arguments={"plan": saved.path}
     )
     return see(f"/requests/{asked.request_id}", "The runner was asked to apply the plan.")
 
