@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -107,20 +107,22 @@ class FleetTables:
         key: Any = _by_health() if sort == "health" else fleet.c[sort]
         # What nobody has counted comes last, whichever way the others are sorted.
         order = [key.is_(None), key.desc() if descending else key, fleet.c.identifier]
-        query = select(fleet).where(*conditions).order_by(*order).offset(offset).limit(limit)
-        with self._connections.read() as connection:
-            rows = [_row(row) for row in connection.execute(query)]
-            total = connection.execute(select(func.count()).select_from(fleet).where(*conditions)).scalar_one()
-        return FleetPage(rows, total)
+        return self._some(conditions, order, offset, limit)
 
     def with_refs(self, *, search: str = "", offset: int = 0, limit: int = 50) -> FleetPage:
         """The tables that have branches or tags beside their main branch, those with the most first."""
         conditions = [fleet.c.refs > 1]
         if search:
             conditions.append(func.lower(fleet.c.identifier).contains(search.lower(), autoescape=True))
-        query = select(fleet).where(*conditions).order_by(fleet.c.refs.desc(), fleet.c.identifier)
+        return self._some(conditions, [fleet.c.refs.desc(), fleet.c.identifier], offset, limit)
+
+    def _some(self, conditions: Sequence[Any], order: Sequence[Any], offset: int, limit: int) -> FleetPage:
+        # Names first: a database that sorts whole rows carries along what is kept of every table.
+        query = select(fleet.c.identifier).where(*conditions).order_by(*order).offset(offset).limit(limit)
         with self._connections.read() as connection:
-            rows = [_row(row) for row in connection.execute(query.offset(offset).limit(limit))]
+            names = list(connection.execute(query).scalars())
+            found = connection.execute(select(fleet).where(fleet.c.identifier.in_(names)))
+            rows = sorted(map(_row, found), key=lambda row: names.index(row.identifier))
             total = connection.execute(select(func.count()).select_from(fleet).where(*conditions)).scalar_one()
         return FleetPage(rows, total)
 

@@ -146,6 +146,7 @@ class Commit:
 
     at_ms: int
     added_bytes: int | None
+    snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from lakewarden.ledger.fleet import FleetRow
 from lakewarden.model.table import TableState, parts_of
 from lakewarden.night.enabled import enabled_jobs
 from lakewarden.reports.overview import Overview, overview_of
+from lakewarden.service.seen import seen_of
 from lakewarden.settings import Settings
 from lakewarden.steps.deployment import Deployment
 
@@ -68,6 +69,7 @@ def _rows(found: Overview, tenants: Mapping[str, str]) -> Iterator[FleetRow]:
                 "orphan_bytes": orphans,
                 "pending_bytes": waiting.tally.bytes if waiting else 0,
                 "plan_id": planned[0].plan_id if planned else None,
+                **seen_of(state),
                 "reasons": [{"code": one.code, "message": one.message, "hint": one.hint} for one in health.reasons],
             },
         )

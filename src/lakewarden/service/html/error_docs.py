@@ -32,7 +32,7 @@ def as_html(text: str) -> Markup:
     for block in re.split(r"\n{2,}(?![^`]*\n```\n)", _fenced(text).strip()):
         if block.startswith("```"):
             parts.append(
-                Markup("<pre tabindex='0'><code>{}</code></pre>").format(re.sub(r"^```\w*\n|\n?```$", "", block))
+                Markup('<pre tabindex="0"><code>{}</code></pre>').format(re.sub(r"^```\w*\n|\n?```$", "", block))
             )
         elif block.startswith("#"):
             parts.append(Markup("<h2>{}</h2>").format(block.lstrip("# ")))

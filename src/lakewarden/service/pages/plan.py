@@ -12,6 +12,7 @@ from lakewarden.model.errors import NotFoundError, UsageError
 from lakewarden.model.plan_view import View
 from lakewarden.model.service import Decision, RequestKind
 from lakewarden.service.access import Approver, Asked, Operator, Viewer
+from lakewarden.service.approval import approve, reject
 from lakewarden.service.html.asks import ask
 from lakewarden.service.html.page import page, see
 from lakewarden.service.html.paging import place_of
@@ -59,20 +60,20 @@ def decide(
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     """Agree with a plan, or reject it. The planner cannot: that is what the second pair of eyes is for."""
-    _, view = _plan(service, plan_id)
-    service.ledger.approvals.decide(
-        plan_id, decision, user.actor(service), planned_by=view["actor"]["operator"], reason=reason.strip()
-    )
-    return see(f"/plans/{plan_id}", f"The plan was {decision.value}.")
+    _plan(service, plan_id)
+    actor, why = user.actor(service), reason.strip()[:300]
+    if decision is Decision.REJECTED:
+        reject(service.ledger, plan_id, actor, why)
+        return see(f"/plans/{plan_id}", "The plan was rejected. Nothing was changed.")
+    asked = approve(service.ledger, service.new_id(), plan_id, actor, why)
+    return see(f"/requests/{asked.request_id}", "The plan was approved, and the runner was asked to apply it.")
 
 
 @router.post("/plans/{plan_id}/apply")
 def apply(plan_id: str, service: Asked, user: Operator) -> Response:
     """Ask the runner to do what the plan says, and no more."""
     saved, _ = _plan(service, plan_id)
-    asked = ask(
-        service, user, RequestKind.APPLY, job=saved.job, arguments={"plan": saved.path}
-    )
+    asked = ask(service, user, RequestKind.APPLY, job=saved.job, arguments={"plan": saved.path})
     return see(f"/requests/{asked.request_id}", "The runner was asked to apply the plan.")
 
 

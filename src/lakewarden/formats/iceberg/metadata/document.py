@@ -252,7 +252,7 @@ def _commit(snapshot: Mapping[str, Any]) -> Commit:
             added = 0 if summary.get("operation") == "replace" else integer_text(summary.get("added-files-size", "0"))
         except (TypeError, ValueError):
             added = None  # a number for people: a garbled one is unknown, and no reason to leave the table alone
-    return Commit(instant_ms(snapshot["timestamp-ms"]), added)
+    return Commit(instant_ms(snapshot["timestamp-ms"]), added, integer(snapshot["snapshot-id"]))
 
 
 def _named_files(state: TableState, document: Mapping[str, Any]) -> Iterator[ReachedFile]:

@@ -11,7 +11,7 @@ from lakewarden.formats.paimon.metadata.holders import holders
 from lakewarden.formats.paimon.metadata.support import check_readable, check_supported, data_directory, external_paths
 from lakewarden.formats.paimon.metadata.table import MAIN, PaimonTable, Snapshot
 from lakewarden.model.errors import LakewardenError
-from lakewarden.model.table import ManifestList, NamedManifest, ReachedFile, Ref, TableState
+from lakewarden.model.table import Commit, ManifestList, NamedManifest, ReachedFile, Ref, TableState
 from lakewarden.model.uri import FileUri
 from lakewarden.model.verdict import Kind
 
@@ -72,6 +72,8 @@ def _filled(state: TableState, table: PaimonTable) -> TableState:
         holders=holders(table),
         snapshot_ids=frozenset(s.id for branch in table.branches for s in branch.snapshots),
         updated_ms=max((s.time_ms for branch in table.branches for s in branch.snapshots), default=0),
+        # How much each one added stands in its manifests, which nobody has read yet.
+        commits=tuple(Commit(s.time_ms, None, s.id) for branch in table.branches for s in branch.snapshots),
         properties=dict(table.main.schema.options),
     )
 
