@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from lakewarden.jobs.compaction.spec import COMPACTION
+from lakewarden.jobs.history.spec import HISTORY
 from lakewarden.jobs.manifest_rewrite.spec import MANIFEST_REWRITE
 from lakewarden.jobs.orphan_cleanup.spec import ORPHAN_CLEANUP
 from lakewarden.jobs.partition_expiry.spec import PARTITION_EXPIRY
@@ -20,6 +21,7 @@ from lakewarden.steps.section import JobSection
 JOBS: Mapping[Job, JobSpec] = {
     spec.name: spec
     for spec in (
+        HISTORY,
         SNAPSHOT_EXPIRY,
         PARTITION_EXPIRY,
         COMPACTION,

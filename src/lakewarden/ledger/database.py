@@ -15,6 +15,7 @@ from lakewarden.ledger.cold import Cold
 from lakewarden.ledger.connection import Connections, connect
 from lakewarden.ledger.fleet import FleetTables
 from lakewarden.ledger.heartbeats import Heartbeats
+from lakewarden.ledger.history import History
 from lakewarden.ledger.journal import Journal
 from lakewarden.ledger.known_tables import KnownTables
 from lakewarden.ledger.metrics import Metrics
@@ -56,6 +57,7 @@ class Ledger:
         self.approvals = Approvals(connections)
         self.schedules = Schedules(connections)
         self.fleet = FleetTables(connections)
+        self.history = History(connections)
 
     @cached_property
     def pending(self) -> Pending:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0011"
+REVISION = "0012"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -275,4 +275,43 @@ cache_files = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("added_at", Instant, nullable=False),  # and moved on whenever the file is used
     Index("ix_lw_cache_files_kind", "kind", "added_at"),
+)
+
+history_files = Table(
+    "lw_history_files",
+    metadata,
+    Column("file_id", Serial, primary_key=True, autoincrement=True),
+    Column("uri", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("first_ms", BigInteger, nullable=False),
+    Column("last_ms", BigInteger, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("added_at", Instant, nullable=False),
+    Column("lost", Text),  # why it counts no more
+    UniqueConstraint("uri"),
+)
+
+history_snapshots = Table(
+    "lw_history_snapshots",
+    metadata,
+    Column("uuid", Text, primary_key=True),
+    Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("digest", Text, primary_key=True),
+    Column("file_id", BigInteger, nullable=False),
+    Column("month", Text, nullable=False),
+    Index("ix_lw_history_snapshots_snapshot_id", "snapshot_id"),
+    Index("ix_lw_history_snapshots_month", "month", "uuid"),
+)
+
+history_months = Table(
+    "lw_history_months",
+    metadata,
+    Column("month", Text, primary_key=True),
+    Column("uri", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("snapshots", BigInteger, nullable=False),
+    Column("made_at", Instant, nullable=False),
 )

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from lakewarden.model.errors import Refusal
+from lakewarden.model.history import Archived
 from lakewarden.model.policy import ExpiryPolicy
 from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.table import Holder, Pointer, TableState
@@ -48,7 +49,7 @@ class RefLine:
 class Expiration:
     """One table's expiry: which snapshots go, and who needs files afterwards.
 
-    `detail` is what the format must know to carry it out, and to see whether the table is still the planned one; it is
+    `only_archived`: nothing goes that history has not archived. `detail` is what the format must know to carry it out, and to see whether the table is still the planned one; it is
     kept in the plan.
     """
 
@@ -58,6 +59,7 @@ class Expiration:
     refs_kept: tuple[RefLine, ...] = ()
     holders: tuple[Holder, ...] = ()
     changelogs: int = 0
+    only_archived: bool = False
     detail: Detail = field(default_factory=dict)
     refusal: Refusal | None = None
 
@@ -89,6 +91,10 @@ class ExpirySteps(Protocol):
     @property
     def announced(self) -> frozenset[int] | None:
         """Snapshots that this run was about to expire when it was last heard of; None if it never came that far."""
+        ...
+
+    def archived(self, snapshots: Collection[int]) -> Archived | None:
+        """Which of a table's snapshots history has archived by now; None where that is not asked for."""
         ...
 
     def retire(self, files: Sequence[JournalFile]) -> Sequence[FileOutcome]:

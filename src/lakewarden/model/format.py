@@ -7,6 +7,7 @@ from typing import Protocol
 
 from lakewarden.model.compaction import Compactor
 from lakewarden.model.expiry import Expirer
+from lakewarden.model.history import Historian
 from lakewarden.model.manifests import ManifestRewriter
 from lakewarden.model.partitions import PartitionExpirer
 from lakewarden.model.ports import Catalog, Files, Reader
@@ -27,6 +28,9 @@ class Format(Catalog, Protocol):
 
     @property
     def expirer(self) -> Expirer | None: ...
+
+    @property
+    def historian(self) -> Historian | None: ...
 
     @property
     def partition_expirer(self) -> PartitionExpirer | None: ...

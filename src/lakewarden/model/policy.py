@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from lakewarden.model.history import Archived
+
 
 class Job(StrEnum):
     """One name a job, everywhere; its configuration section is the same with underscores."""
@@ -128,6 +130,7 @@ class ExpiryPolicy:
     flink_checkpoint: timedelta
     in_use_since: datetime | None = None  # when the oldest work in progress on the table began
     in_use_snapshots: Collection[int] = ()  # what files are being rewritten from
+    archived: Archived | None = None  # what may go because history has it; None: history is not asked
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> ExpiryPolicy:

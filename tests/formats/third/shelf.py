@@ -29,6 +29,7 @@ class ShelfFormat:
 
     format = "shelf"
     partition_expirer = None
+    historian = None
     manifest_rewriter = None
     compactor = None
     relocator = None

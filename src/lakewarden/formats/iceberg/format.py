@@ -8,10 +8,12 @@ from datetime import datetime
 from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog
 from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.commit.open import VersionsOf
+from lakewarden.formats.iceberg.commit.trim import Trimmer
 from lakewarden.formats.iceberg.compaction.compactor import IcebergCompactor
 from lakewarden.formats.iceberg.expiry.expirer import IcebergExpirer
 from lakewarden.formats.iceberg.manifests.reader import IcebergReader
 from lakewarden.formats.iceberg.metadata.beside import newest_beside
+from lakewarden.formats.iceberg.metadata.history import IcebergHistorian
 from lakewarden.formats.iceberg.metadata.known import KnownVersions
 from lakewarden.formats.iceberg.partitions.expirer import IcebergPartitionExpirer
 from lakewarden.formats.iceberg.relocation.relocator import IcebergRelocator
@@ -35,6 +37,7 @@ class IcebergFormat:
         self._catalog = IcebergCatalog(connection, known, files.get, vend)
         self.reader = IcebergReader()
         self.expirer = IcebergExpirer(known, versions)
+        self.historian = IcebergHistorian(known, Trimmer(versions).trim)
         self.partition_expirer = IcebergPartitionExpirer(files, known, versions)
         self.manifest_rewriter = IcebergManifestRewriter(files, known, versions)
         self.compactor = IcebergCompactor(files, known, versions)

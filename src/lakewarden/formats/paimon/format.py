@@ -9,6 +9,7 @@ from lakewarden.formats.paimon.catalog.catalog import PaimonCatalog
 from lakewarden.formats.paimon.compaction.compactor import PaimonCompactor
 from lakewarden.formats.paimon.expiry.expirer import PaimonExpirer
 from lakewarden.formats.paimon.manifests.reader import PaimonReader
+from lakewarden.formats.paimon.metadata.history import PaimonHistorian
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.partitions.expirer import PaimonPartitionExpirer
 from lakewarden.model.format import Format, Vend
@@ -32,6 +33,7 @@ class PaimonFormat:
         self._catalog = PaimonCatalog(name, properties, files, known)
         self.reader = PaimonReader()
         self.expirer = PaimonExpirer(files, known)
+        self.historian = PaimonHistorian(known)
         self.partition_expirer = PaimonPartitionExpirer(files, known)
         self.compactor = PaimonCompactor(files, known)
 

@@ -135,6 +135,7 @@ def _changes(found: Expiration) -> dict[str, int]:
 
 def _detail(found: Expiration) -> dict[str, Any]:
     return {
+        "only_archived": found.only_archived,
         "expire": [line.as_json() for line in found.expired],
         "keep": [line.as_json() for line in found.kept],
         "refs": {

@@ -35,6 +35,7 @@ from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
+from lakewarden.steps.history.floor import ArchiveFloor
 from lakewarden.steps.observe.fleet import pointers_of
 from lakewarden.steps.observe.writers import Writers, writers
 from lakewarden.steps.plan.rows import of_tables, rows_of
@@ -49,6 +50,7 @@ class Run(TableRun):
     def __init__(self, claim: Claim) -> None:
         super().__init__(claim)
         self._turn = threading.Lock()
+        self._floor = ArchiveFloor(self.deployment)
         self._begun = self._begun_before()
         self._expired: dict[str, dict[str, int]] = {step["table"]: step["changes"] for step in self.steps(EXPIRED)}
         self._held = [FailedFile(**step["failure"]) for step in self.steps(EXPIRED) if "failure" in step]
@@ -150,6 +152,8 @@ class Run(TableRun):
                     in_use_snapshots=in_use.snapshots,
                     planned=tuple(int(line["snapshot_id"]) for line in table.detail["expire"]),
                     resumed=self.claim.resumed,
+                    # Also where history was switched on since the plan was made.
+                    floor=self._floor if self._only_archived(table) else None,
                 )
                 changes = dict(expirer.carry_out(pointer, detail, steps))
             if not any(changes.values()):
@@ -173,6 +177,9 @@ class Run(TableRun):
                 self.deployment.ledger.runs.step(self.run_id, LEFT, {"table": name})
             if untouched and name not in self._begun and self._is_ours():
                 self._take_back(name)
+
+    def _only_archived(self, table: TablePlan) -> bool:
+        return bool(table.detail.get("only_archived")) or self._floor.holds(table.identifier, {}, table.uuid)
 
     def _begun_before(self) -> set[str]:
         """The tables that a process before this one began and did not leave untouched."""

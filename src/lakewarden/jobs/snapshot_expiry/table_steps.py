@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lakewarden.ledger.archives import Archive
+from lakewarden.model.history import Archived
 from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.steps.apply.guard import check_frozen
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.history.floor import ArchiveFloor
 from lakewarden.storage.delete import delete, grant
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -38,6 +40,7 @@ class TableSteps:
     in_use_snapshots: Collection[int]
     planned: Sequence[int]
     resumed: bool
+    floor: ArchiveFloor | None = None
     changing: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -48,6 +51,10 @@ class TableSteps:
     def announced(self) -> frozenset[int] | None:
         """What this run's archive of the table names, which is entered before the commit."""
         return frozenset(found.snapshots) if (found := self._archived()) else None
+
+    def archived(self, snapshots: Collection[int]) -> Archived | None:
+        """Which of the table's snapshots history has archived by now; None where that is not asked for."""
+        return None if self.floor is None else self.floor.archived(self.uuid, snapshots)
 
     def archive(self, document: bytes, snapshots: Sequence[int]) -> None:
         """Keep the table's metadata in the state location, before anything of it goes."""

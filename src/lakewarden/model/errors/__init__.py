@@ -70,6 +70,7 @@ from lakewarden.model.errors.spark import (
     WorkerPythonError,
 )
 from lakewarden.model.errors.state import (
+    ArchiveDamagedError,
     DoubtError,
     GroupLeasedError,
     LeaseCorruptError,
@@ -121,6 +122,7 @@ __all__ = [
     "UNCHANGED",
     "AbandonedRequestError",
     "ApprovalError",
+    "ArchiveDamagedError",
     "ArgumentError",
     "BoundsError",
     "CancelledError",

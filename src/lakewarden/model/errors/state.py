@@ -77,3 +77,14 @@ class StateUnwritableError(StateError):
 
     code = "LW-STATE-005"
     hint = f"{UNCHANGED}Make room, or let the state be written to; then run the command again."
+
+
+class ArchiveDamagedError(LakewardenError):
+    """A file of the archive of snapshots is gone, or is not what was written."""
+
+    code = "LW-HISTORY-001"
+    exit_code = Exit.REFUSED
+    hint = (
+        "Put the file back from a backup. If there is none: `lakewarden run history` archives anew what tables still have, "
+        "and notes the rest as lost."
+    )

@@ -12,6 +12,7 @@ from lakewarden.formats.iceberg.metadata.refs import BRANCH, MAIN
 
 NUMBERED = re.compile(r"(?:^|/)(\d+)-[^/]*$")
 KEPT_VERSIONS = 100
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
 Document = Mapping[str, Any]
 
@@ -61,10 +62,20 @@ def with_snapshot(document: Document, location: str, snapshot: Mapping[str, Any]
     return revised
 
 
+def with_properties(document: Document, location: str, properties: Mapping[str, str], now_ms: int) -> dict[str, Any]:
+    """The document that follows the one at `location`, with these properties; its log is as long as they say."""
+    revised = {**document, "properties": {**(document.get("properties") or {}), **properties}}
+    return {
+        **revised,
+        "metadata-log": metadata_log(revised, location),
+        "last-updated-ms": max(now_ms, int(document["last-updated-ms"])),
+    }
+
+
 def metadata_log(document: Document, location: str) -> list[dict[str, Any]]:
     """The log with the document that is replaced, as long as the table wants it."""
     properties = document.get("properties") or {}
-    kept = max(1, int(properties.get("write.metadata.previous-versions-max", KEPT_VERSIONS)))
+    kept = max(1, int(properties.get(PREVIOUS_VERSIONS, KEPT_VERSIONS)))
     entry = {"timestamp-ms": document["last-updated-ms"], "metadata-file": location}
     return [*(document.get("metadata-log") or []), entry][-kept:]
 

@@ -42,6 +42,14 @@ def newest(document: Mapping[str, Any], snapshot: Mapping[str, Any], branch: str
     yield SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", "ref-name": branch, **ref})
 
 
+def properties_set(
+    document: Mapping[str, Any], properties: Mapping[str, str]
+) -> tuple[list[TableRequirement], list[TableUpdate]]:
+    from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+
+    return [AssertTableUUID(uuid=document["table-uuid"])], [SetPropertiesUpdate(updates=dict(properties))]
+
+
 def removals(document: Mapping[str, Any], snapshots: Collection[int], refs: Collection[str]) -> Iterator[TableUpdate]:
     from pyiceberg.table.update import (
         RemovePartitionStatisticsUpdate,

@@ -17,6 +17,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_res
 from lakewarden.formats.iceberg.commit.rest_updates import (
     branch_unmoved,
     newest,
+    properties_set,
     ref_absent,
     ref_restored,
     refs_unmoved,
@@ -114,6 +115,9 @@ class RestVersions:
         if number not in snapshot_ids(found.document):
             raise self._misanswered(table)
         return found
+
+    def set_properties(self, table: str, version: Version, properties: Mapping[str, str]) -> Version:
+        return read_version(self._files, self._commit(table, *properties_set(version.document, properties)))
 
     def store_properties(self, table: str) -> Mapping[str, str]:
         return {**self._catalog.properties, **{k: str(v) for k, v in self._load(table).io.properties.items()}}

@@ -12,7 +12,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakewarden.formats.iceberg.catalog.rows import catalog_table, is_row, table_row
-from lakewarden.formats.iceberg.commit.next_document import dumps, next_location, with_snapshot, without
+from lakewarden.formats.iceberg.commit.next_document import (
+    dumps,
+    next_location,
+    with_properties,
+    with_snapshot,
+    without,
+)
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
 from lakewarden.formats.iceberg.metadata.refs import MAIN
 from lakewarden.model.errors import CatalogUnavailableError, DoubtfulCommitError, PlanOutdatedError
@@ -66,6 +72,10 @@ class Versions(Protocol):
         """
         ...
 
+    def set_properties(self, table: str, version: Version, properties: Mapping[str, str]) -> Version:
+        """The next version, with these properties of the table. Raises MovedOnError if the table moved on meanwhile."""
+        ...
+
     def store_properties(self, table: str) -> Mapping[str, str]:
         """How the table's files are reached, in PyIceberg's words: what was configured, and what a server adds to it."""
         ...
@@ -94,6 +104,11 @@ class SqlVersions:
 
     def add(self, table: str, version: Version, snapshot: Mapping[str, Any], branch: str = MAIN) -> Version:
         return self._replace(table, version, with_snapshot(version.document, version.location, snapshot, branch))
+
+    def set_properties(self, table: str, version: Version, properties: Mapping[str, str]) -> Version:
+        # The instant of the version that is replaced: a commit that changes no data makes the table no newer.
+        at_ms = int(version.document["last-updated-ms"])
+        return self._replace(table, version, with_properties(version.document, version.location, properties, at_ms))
 
     def store_properties(self, table: str) -> Mapping[str, str]:
         return dict(self._catalog.properties)

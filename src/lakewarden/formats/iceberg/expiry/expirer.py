@@ -133,6 +133,7 @@ def _still(version: Version, detail: Detail, steps: ExpirySteps) -> Retention:
         expire_ids=ids,
         in_use_since=steps.in_use_since,
         in_use_snapshots=steps.in_use_snapshots,
+        archived=steps.archived(_ids(version)),
     )
     at = datetime.fromtimestamp(detail["at_ms"] / 1000, UTC)
     planned: Mapping[str, int] = detail["refs"]

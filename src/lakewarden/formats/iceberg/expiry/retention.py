@@ -14,6 +14,7 @@ from typing import Any
 
 from lakewarden.foreign.json_text import integer_text
 from lakewarden.formats.iceberg.metadata.document import snapshots_of
+from lakewarden.formats.iceberg.metadata.history import snapshot_digest
 from lakewarden.formats.iceberg.metadata.refs import BRANCH, MAIN, refs_of
 from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.policy import ExpiryPolicy
@@ -40,6 +41,7 @@ class Rules:
     in_use_since: int | None
     in_use_snapshots: Collection[int]
     checkpoint_age: int
+    unarchived: Mapping[int, str]  # snapshots that history has not archived, each with what it is called
 
     @staticmethod
     def of(document: Document, policy: ExpiryPolicy, now: datetime) -> Rules:
@@ -59,6 +61,7 @@ class Rules:
             in_use_since=None if policy.in_use_since is None else _ms(policy.in_use_since),
             in_use_snapshots=policy.in_use_snapshots,
             checkpoint_age=policy.flink_checkpoint // MS,
+            unarchived=_unarchived(document, policy),
         )
 
 
@@ -107,6 +110,9 @@ def retention(
         if number in rules.in_use_snapshots:
             # A branch was rolled back, or goes: whoever reads files from it finds out at the commit, and until then reads.
             found.kept[number] = (led_to.get(number, STAGED), STARTED_ON)
+            found.whole_lines.add(number)
+        elif number in rules.unarchived:
+            found.kept[number] = (led_to.get(number, STAGED), rules.unarchived[number])
             found.whole_lines.add(number)
         elif staged and _age(snapshot, rules) <= rules.max_age:
             found.kept[number] = (STAGED, f"staged, and younger than {_days(rules.max_age)}")
@@ -211,6 +217,11 @@ def _floors(line: list[Document], rules: Rules) -> Iterator[tuple[int, str]]:
     for place, snapshot in enumerate(line):
         if int(snapshot["snapshot-id"]) in rules.in_use_snapshots:
             yield place, STARTED_ON
+    # The oldest alone: whatever is newer stays with it.
+    for place in range(len(line) - 1, -1, -1):
+        if (why := rules.unarchived.get(int(line[place]["snapshot-id"]))) is not None:
+            yield place, why
+            break
 
 
 def _explicit(
@@ -248,6 +259,14 @@ def _ancestors(head: int, snapshots: Mapping[int, Document]) -> Iterator[int]:
         yield number
         parent = snapshots[number].get("parent-snapshot-id")
         number = None if parent is None else int(parent)
+
+
+def _unarchived(document: Document, policy: ExpiryPolicy) -> dict[int, str]:
+    """What history has not archived, where it is asked."""
+    if (archived := policy.archived) is None:
+        return {}
+    named = ((int(s["snapshot-id"]), archived.why_not(snapshot_digest(s))) for s in snapshots_of(document))
+    return {number: why for number, why in named if why is not None}
 
 
 def _own(properties: Mapping[str, Any], key: str, default: int) -> int:

@@ -8,7 +8,7 @@ is found afterwards, and what readers have fallen back to is put back.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,6 +20,7 @@ from lakewarden.formats.paimon.expiry.retention import (
     expirable,
     expirable_changelogs,
 )
+from lakewarden.formats.paimon.metadata.history import snapshot_digest
 from lakewarden.formats.paimon.metadata.holders import changelog_holders, holders
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.listing import list_metadata
@@ -66,6 +67,8 @@ class PaimonExpirer:
                 "nothing of this table was changed"
             )
         branches = {branch.name: branch for branch in table.branches}
+        if (why := next(_not_archived(branches, detail, steps), None)) is not None:
+            raise PlanOutdatedError(f"{pointer.identifier}: {why}; nothing of this table was changed")
         for planned in detail["branches"]:
             self._expire(table, branches[planned["name"]], planned, steps.retire)
         counts = {kind: sum(len(p[kind]) for p in detail["branches"]) for kind in ("snapshots", "changelogs")}
@@ -238,6 +241,19 @@ def _differences(table: PaimonTable, detail: Detail, *, resumed: bool) -> Iterat
         early = [who for who, at in branch.consumers.items() if at < planned["end"]]
         if early and not planned.get("unguarded"):
             yield f"consumer {early[0]} of branch {name} reads from a snapshot that was to go"
+
+
+def _not_archived(branches: Mapping[str, Branch], detail: Detail, steps: ExpirySteps) -> Iterator[str]:
+    """What was to go and is not in the archive, by now: its file may have been lost since the plan."""
+    going = [
+        s
+        for planned in detail["branches"]
+        for kind in ("snapshots", "changelogs")
+        for s in getattr(branches[planned["name"]], kind)
+        if s.id in {item["id"] for item in planned[kind]}
+    ]
+    if (archived := steps.archived({s.id for s in going}) if going else None) is not None:
+        yield from (f"snapshot {s.id} is {why}" for s in going if (why := archived.why_not(snapshot_digest(s))))
 
 
 def _replaced(planned: Sequence[Detail], there: Sequence[Snapshot], what: str, resumed: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from lakewarden.formats.paimon.metadata.history import snapshot_digest
 from lakewarden.formats.paimon.metadata.options import bad_option, duration, in_words, truth, whole
 from lakewarden.formats.paimon.metadata.table import Branch, Snapshot
 from lakewarden.model.errors import ConfigError, Refusal
@@ -63,12 +64,13 @@ def expirable(branch: Branch, policy: ExpiryPolicy, now: datetime) -> Retention:
     readers = {} if free else _readers(branch)
     if policy.in_use_snapshots:
         # Whoever rewrites files needs the snapshot that it started on, and those after it, as a consumer does.
-        readers["a compaction"] = min(policy.in_use_snapshots)
+        readers["a compaction reads from"] = min(policy.in_use_snapshots)
+    readers |= _unarchived(branch.snapshots, policy)
     return _Window(branch.snapshots, branch.latest.id, rules, readers, now, "snapshot").retention()
 
 
 def _readers(branch: Branch) -> dict[str, int]:
-    return {f"consumer {name}": number for name, number in branch.consumers.items()}
+    return {f"consumer {name} reads from": number for name, number in branch.consumers.items()}
 
 
 def expirable_changelogs(branch: Branch, policy: ExpiryPolicy, now: datetime) -> Retention:
@@ -85,7 +87,17 @@ def expirable_changelogs(branch: Branch, policy: ExpiryPolicy, now: datetime) ->
         return Retention()
     if not apart:
         return Retention(kept={c.id: "changelogs no longer outlive snapshots here" for c in branch.changelogs})
-    return _Window(branch.changelogs, branch.latest.id, rules, _readers(branch), now, "changelog").retention()
+    readers = _readers(branch) | _unarchived(branch.changelogs, policy)
+    return _Window(branch.changelogs, branch.latest.id, rules, readers, now, "changelog").retention()
+
+
+def _unarchived(several: Sequence[Snapshot], policy: ExpiryPolicy) -> dict[str, int]:
+    """The oldest that history has not archived, where it is asked: it and what comes after it stays."""
+    if (archived := policy.archived) is None:
+        return {}
+    named = ((s.id, archived.why_not(snapshot_digest(s))) for s in several)
+    oldest = min(((number, why) for number, why in named if why is not None), default=None)
+    return {} if oldest is None else {f"{oldest[1]}:": oldest[0]}
 
 
 def decoupled(options: Mapping[str, str], policy: ExpiryPolicy | None = None) -> bool:
@@ -215,7 +227,7 @@ class _Window:
         if number > self._latest - rules.retain_min:
             return f"one of the last {rules.retain_min}"
         if self._reads_from is not None and number >= self._reads_from:
-            return f"{self._reader} reads from {self._reads_from}"
+            return f"{self._reader} {self._reads_from}"
         if self._word == "changelog" and number == self._ids[-1]:
             return "the newest changelog"
         if young is not None and number >= young:

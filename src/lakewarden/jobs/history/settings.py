@@ -1,0 +1,15 @@
+"""The keys of `[history]`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lakewarden.steps.section import JobSection
+
+
+class History(JobSection):
+    """`required`: expiry keeps what is not archived, also where the schedule leaves this job alone."""
+
+    cron: str | None = "30 23 * * *"
+    required: bool = False
+    metadata_previous_versions_max: int | None = Field(default=None, ge=1)
