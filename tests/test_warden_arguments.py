@@ -23,7 +23,7 @@ from tests.support.worlds import World, make_world
 
 METHODS = {
     name: inspect.signature(member)
-    for name, member in vars(Warden).items()
+    for name, member in inspect.getmembers(Warden)
     if inspect.isfunction(member) and not name.startswith("_")
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
+from lakewarden.audit_questions import AuditQuestions
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor, os_user
 from lakewarden.model.arguments import checks_arguments
@@ -37,7 +38,7 @@ CHECK_SECONDS = 15.0
 
 
 @checks_arguments
-class Warden:
+class Warden(AuditQuestions):
     """One deployment: its catalogs, its state, its policies. Every method raises LakewardenError and nothing else.
 
     A context manager: leaving it lets go of the state database.
@@ -374,18 +375,6 @@ class Warden:
         if out is not None:
             write_textfile(out, text)
         return text.decode()
-
-    def audit_verify(self, run_id: str | None = None) -> dict[str, Any]:
-        """Recompute the journal's chains, and compare their heads with the ones kept beside them."""
-        from lakewarden.reports.audit import verify
-
-        return verify(self._deployment, run_id)
-
-    def audit_who(self, uri: str) -> list[dict[str, Any]]:
-        """Every deletion of this file that the journal knows, and what compaction did with it."""
-        from lakewarden.reports.audit import who
-
-        return who(self._deployment, uri)
 
     def heartbeat(
         self,

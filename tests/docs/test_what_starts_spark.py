@@ -74,6 +74,8 @@ def words_of(world: World) -> dict[str, Callable[[], list[str]]]:
         "leases": lambda: [],
         "freeze": lambda: [],
         "unfreeze": lambda: [],
+        "audit origin": lambda: [file],
+        "audit downstream": lambda: [str(world.table().current_snapshot().snapshot_id)],  # type: ignore[union-attr]
         "audit who": lambda: [file],
         "audit verify": lambda: [],
         "config check": lambda: [],

@@ -1,4 +1,4 @@
-"""`tables`, `policy`, `explain`, `audit`: questions about the lake and about what was done to it."""
+"""`tables`, `policy`, `explain`: questions about the lake."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli import worker
-from lakewarden.cli.options import Shared, command_group
+from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import Exit
 from lakewarden.model.policy import Job
 from lakewarden.model.redaction import redact
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A file's address.")]
-
-audit = command_group("Who deleted what, and whether the journal is whole.")
 
 
 def tables(shared: Shared) -> int:
@@ -78,30 +76,3 @@ def explain(shared: Shared, file: FileArgument) -> int:
     screen = Screen()
     screen.document(answer) if shared.as_json else screen.facts(answer)
     return Exit.DONE
-
-
-@audit.command()
-def who(shared: Shared, file: FileArgument) -> int:
-    """Who deleted this file, when, by which plan and why."""
-    found = [dict(entry) for entry in worker.open_worker(shared).audit_who(file)]
-    screen = Screen()
-    if shared.as_json:
-        screen.document({"uri": file, "entries": found})
-    elif not found:
-        screen.line("Lakewarden's journal does not mention this file.")
-    for entry in found if not shared.as_json else ():
-        screen.facts(entry)
-        screen.line()
-    return Exit.DONE
-
-
-@audit.command()
-def verify(
-    shared: Shared,
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; default all.")] = None,
-) -> int:
-    """Check that nobody changed or cut the journal."""
-    report = worker.open_worker(shared).audit_verify(run_id)
-    screen = Screen()
-    screen.document(report) if shared.as_json else screen.facts(report)
-    return Exit.DONE if report["ok"] else Exit.FAILED

@@ -13,6 +13,7 @@ from typer.exceptions import Abort, TyperException
 
 from lakewarden import __version__, logs
 from lakewarden.cli import (
+    audit_commands,
     config_commands,
     control_commands,
     gateway_command,
@@ -60,7 +61,7 @@ for command in (
     gateway_command.gateway,
 ):
     app.command()(command)
-app.add_typer(lake_commands.audit, name="audit")
+app.add_typer(audit_commands.audit, name="audit")
 app.add_typer(config_commands.config, name="config")
 app.add_typer(service_commands.token, name="token")
 

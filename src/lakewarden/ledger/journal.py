@@ -49,6 +49,7 @@ class Deletion(NamedTuple):
     at: datetime
     actor: Actor
     plan_id: str | None
+    file: JournalFile
 
 
 class Journal:
@@ -137,9 +138,9 @@ class Journal:
         with self._connections.read() as connection:
             for name in chain.spellings(uri):
                 for row in connection.execute(_AROUND, {"uri": chain.sortable(name)}):
-                    names = chain.files_of(row.content).uris
-                    if name in names:
-                        found.append(_deletion(row, names.index(name)))
+                    files = chain.files_of(row.content)
+                    if name in files.uris:
+                        found.append(_deletion(row, files, files.uris.index(name)))
         return sorted(found, key=lambda deletion: (deletion.at, deletion.run_id, deletion.batch_no))
 
     def outcome_rows(self, run_id: str, outcome: str | None = None) -> Iterator[tuple[JournalFile, FileOutcome]]:
@@ -250,6 +251,7 @@ def _tallies(row: Any) -> dict[str, Tally]:
     return {name: Tally(*counts) for name, counts in row.tallies.items()}
 
 
-def _deletion(row: Any, place: int) -> Deletion:
+def _deletion(row: Any, files: BatchFiles, place: int) -> Deletion:
     outcome = OPEN if row.became is None else outcome_at(stretches_of(row.became), place)
-    return Deletion(row.run_id, row.batch_no, outcome, row.closed_at or row.at, actor_of(row), row.plan_id)
+    at = row.closed_at or row.at
+    return Deletion(row.run_id, row.batch_no, outcome, at, actor_of(row), row.plan_id, files[place])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from lakewarden.model import lineage as keys
+from lakewarden.model.ports import Files, ReadAvro
 from lakewarden.model.table import TableState
 
 NOT_YET = "a snapshot that history has not archived yet"
@@ -49,6 +50,14 @@ class SnapshotRow:
     @property
     def inputs(self) -> tuple[Input, ...]:
         return tuple(inputs_of(self.summary.get(keys.INPUTS, "")))
+
+
+class HeldBy(NamedTuple):
+    """A way in which a snapshot needs a file: through its list, and a manifest of that unless the file is the list itself."""
+
+    snapshot_id: int
+    list_uri: str
+    manifest: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,10 @@ class Historian(Protocol):
 
     def size(self, state: TableState) -> MetadataSize:
         """How large the metadata is that the table was loaded from."""
+        ...
+
+    def added_in(self, state: TableState, uri: str, held: Sequence[HeldBy], files: Files, avro: ReadAvro) -> int | None:
+        """The id of the commit that added a file which the table needs in these ways; None where its metadata does not tell."""
         ...
 
     def trim(self, identifier: str, uuid: str, keep: int, by: Mapping[str, str]) -> MetadataSize | None:

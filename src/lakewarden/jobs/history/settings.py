@@ -10,6 +10,6 @@ from lakewarden.steps.section import JobSection
 class History(JobSection):
     """`required`: expiry keeps what is not archived, also where the schedule leaves this job alone."""
 
-    cron: str | None = "30 23 * * *"
+    cron: str | None = "0 0 * * *"
     required: bool = False
     metadata_previous_versions_max: int | None = Field(default=None, ge=1)

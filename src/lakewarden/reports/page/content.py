@@ -14,6 +14,7 @@ from lakewarden.model.health import Health, Status, TableFacts, health_of
 from lakewarden.model.plan import Tally
 from lakewarden.reports.doctor import by_reason, open_intents, stale_leases
 from lakewarden.reports.overview import Overview
+from lakewarden.reports.page.lineage import lineage_of
 from lakewarden.reports.page.pictures import Curve, curve, scale, stacked
 from lakewarden.reports.page.text import number, size
 from lakewarden.steps.deployment import Deployment
@@ -98,6 +99,10 @@ def content_of(
         "tiles": list(_tiles(rows, predicted, deployment.cost)),
         "largest": _largest(rows, lambda row: row.bytes or 0, size),
         "most_snapshots": _largest(rows, lambda row: row.facts.snapshots, number),
+        "lineage": lineage_of(
+            deployment,
+            [s for s in found.fleet.states if s.identifier in health and s.identifier not in found.fleet.unlisted],
+        ),
         "rows": rows[:MOST_ROWS],
         "shown_tables": len(rows),
         "left_out": max(0, len(rows) - MOST_ROWS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lakewarden.foreign.json_text import integer, integer_or_none, integer_text
@@ -11,8 +11,13 @@ from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model import lineage as keys
 from lakewarden.model.errors import UnreadableMetadataError
-from lakewarden.model.history import MetadataSize, SnapshotRow, digest_of, summary_of
+from lakewarden.model.history import HeldBy, MetadataSize, SnapshotRow, digest_of, summary_of
+from lakewarden.model.ports import Files, ReadAvro
 from lakewarden.model.table import TableState
+from lakewarden.model.uri import canonical
+
+LIST_FIELDS = {"path": "manifest_path", "snapshot": "added_snapshot_id"}
+ENTRY_FIELDS = {"path": "data_file.file_path", "snapshot": "snapshot_id"}
 
 Trim = Callable[[str, str, int, Mapping[str, str]], "Version | None"]
 
@@ -30,9 +35,42 @@ class IcebergHistorian:
     def size(self, state: TableState) -> MetadataSize:
         return size_of(self._known.loaded(state.metadata_location))
 
+    def added_in(self, state: TableState, uri: str, held: Sequence[HeldBy], files: Files, avro: ReadAvro) -> int | None:
+        """By the entry of a manifest; one that leaves it out inherits the snapshot that the list says added the manifest."""
+        way = held[0]
+        if way.manifest is None:
+            return way.snapshot_id
+        listed = _columns(avro, files.get(canonical(way.list_uri)), LIST_FIELDS)
+        added = dict(zip(map(canonical, listed["path"]), listed["snapshot"], strict=True)).get(canonical(way.manifest))
+        if canonical(way.manifest) == uri:
+            return added
+        entries = _columns(avro, files.get(canonical(way.manifest)), ENTRY_FIELDS)
+        for path, snapshot in zip(entries["path"], entries["snapshot"], strict=True):
+            if canonical(path) == uri:
+                return added if snapshot is None else int(snapshot)
+        return None
+
     def trim(self, identifier: str, uuid: str, keep: int, by: Mapping[str, str]) -> MetadataSize | None:
         version = self._trim(identifier, uuid, keep, by)
         return size_of(version) if version is not None else None
+
+
+def _columns(avro: ReadAvro, blob: bytes, wanted: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Two columns of one Avro file. Raises what is wrong with the file."""
+
+    def columns(present: Iterable[str]) -> Mapping[str, str]:
+        there = set(present)
+        return {name: field for name, field in wanted.items() if field in there}
+
+    rows = avro([blob], columns)
+    for error in rows.errors.values():
+        raise error
+    found: dict[str, list[Any]] = {name: [] for name in wanted}
+    for part in rows.parts:
+        for name, values in found.items():
+            many = part.table.num_rows
+            values += part.table[name].to_pylist() if name in part.table.column_names else [None] * many
+    return found
 
 
 def snapshot_rows(version: Version) -> list[SnapshotRow]:

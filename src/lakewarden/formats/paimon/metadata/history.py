@@ -9,7 +9,8 @@ from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.table import MAIN, PaimonTable, Snapshot
 from lakewarden.model import lineage as keys
 from lakewarden.model.errors import UnreadableMetadataError
-from lakewarden.model.history import MetadataSize, SnapshotRow, digest_of, summary_of
+from lakewarden.model.history import HeldBy, MetadataSize, SnapshotRow, digest_of, summary_of
+from lakewarden.model.ports import Files, ReadAvro
 from lakewarden.model.table import TableState
 
 # What a tag's file has beyond the snapshot that it is a copy of.
@@ -29,6 +30,18 @@ class PaimonHistorian:
         """The newest snapshot's file, which is what a reader opens. The format has no log of older ones."""
         latest = self._known.at(state.metadata_location).main.latest
         return MetadataSize(len(latest.raw) if latest else 0, 0)
+
+    def added_in(self, state: TableState, uri: str, held: Sequence[HeldBy], files: Files, avro: ReadAvro) -> int | None:
+        """The first snapshot that needs the file, if only its own changes name it: what was there before is in its base too."""
+        table = self._known.at(state.metadata_location)
+        first = min(way.snapshot_id for way in held)
+        lists = {way.list_uri for way in held if way.snapshot_id == first}
+        several = (s for branch in table.branches for s in (*branch.snapshots, *(tag.snapshot for tag in branch.tags)))
+        for snapshot in (s for s in several if s.id == first):
+            changed = {table.manifest(name) for name in (snapshot.delta, snapshot.changelog) if name}
+            if lists and lists <= changed:
+                return first
+        return None
 
     def trim(self, identifier: str, uuid: str, keep: int, by: Mapping[str, str]) -> MetadataSize | None:
         return None

@@ -1,14 +1,11 @@
-"""Questions to the journal: is it whole, and who deleted this file?"""
+"""Is the journal whole?"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from lakewarden.ledger.heads import verify_heads
 from lakewarden.model.errors import NotFoundError
-from lakewarden.reports.asked_file import address_of
-from lakewarden.reports.compacted import compacted
 from lakewarden.steps.deployment import Deployment
 
 RUNS_LOOKED_AT = 10_000
@@ -25,24 +22,3 @@ def verify(deployment: Deployment, run_id: str | None) -> dict[str, Any]:
     heads = {run.run_id: ledger.journal.head(run.run_id) for run in known if run.finished_at is not None}
     problems += verify_heads(deployment.stores, deployment.state, heads)
     return {"ok": not problems, "runs": len(known), "problems": problems}
-
-
-def who(deployment: Deployment, uri: str) -> list[dict[str, Any]]:
-    """Every deletion of this file that the journal knows, and what compaction did with it: who wrote or replaced it.
-
-    Raises UsageError for what is no file's address.
-    """
-    key = address_of(uri)
-    deletions = [
-        {
-            "run_id": found.run_id,
-            "batch": found.batch_no,
-            "outcome": found.outcome,
-            "at": found.at.isoformat() if found.at else None,
-            "plan_id": found.plan_id,
-            "actor": asdict(found.actor),
-        }
-        for found in deployment.ledger.journal.find(key)
-    ]
-    rewritten = ({"outcome": found.pop("did"), **found} for found in compacted(deployment, key) if "run_id" in found)
-    return [*deletions, *rewritten]
