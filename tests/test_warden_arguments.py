@@ -152,7 +152,12 @@ def test_a_method_whose_argument_has_no_rule_cannot_be_defined() -> None:
 
 
 def test_every_rule_is_used() -> None:
-    used = {name for signature in METHODS.values() for name in signature.parameters} | {"config", "verbose", "url", "token"}
+    used = {name for signature in METHODS.values() for name in signature.parameters} | {
+        "config",
+        "verbose",
+        "url",
+        "token",
+    }
     assert {name.rpartition(".")[2] for name in RULES} <= used
     assert {name.partition(".")[0] for name in RULES if "." in name} <= {*METHODS, "open"}
 
