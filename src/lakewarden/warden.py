@@ -228,9 +228,12 @@ class Warden(AuditQuestions):
     def restore(
         self, run_id: str, actor: Actor | None = None, wait: float | None = None, progress: Progress | None = None
     ) -> RunResult:
+        from lakewarden.jobs.stale_branches.restore import restore_branches
         from lakewarden.steps.apply.restore import restore_run
 
-        return restore_run(self._deployment.waiting(wait), run_id, actor or self.actor(), self._heard(progress))
+        run = self._parts.ledger.runs.get(run_id)
+        restore = restore_branches if run is not None and run.job == Job.STALE_BRANCHES else restore_run
+        return restore(self._deployment.waiting(wait), run_id, actor or self.actor(), self._heard(progress))
 
     def restore_cold(
         self,

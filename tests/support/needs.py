@@ -19,6 +19,7 @@ MARKERS = {
     "postgres_server": "postgres",
     "rest_jvm": "rest",
     "nessie_uri": "nessie",
+    "nessie_server": "nessie",
     "java": "java",
     "chromium": "chromium",
 }

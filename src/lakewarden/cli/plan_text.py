@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from lakewarden.cli.branch_text import branch_lines, show_branches
 from lakewarden.cli.compaction_text import show_many, show_worth, table_lines
 from lakewarden.cli.partition_text import drop_question, show_scale, show_scales, why_kept
 from lakewarden.cli.screen import Screen, number, size
@@ -190,6 +191,8 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     show_scale(screen, table)
     for label, value, words in table_lines(table):
         _show_fact(screen, label, value, words)
+    for told in branch_lines(table):
+        screen.line(f"  {told}")
     for line in table.detail.get("refs", {}).get("expire", ()):
         _show_fact(screen, "", line["kind"], f"  {line['name']}: {line['reason']}")
     reasons = Counter(why_kept(line["reason"]) for line in table.detail.get("keep", ()))
@@ -261,6 +264,9 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if plan.job == Job.PARTITION_EXPIRY:
         screen.line()
         return show_scales(screen, planned, SHOWN_TABLES)
+    if plan.job == Job.STALE_BRANCHES:
+        screen.line()
+        return show_branches(screen, planned, SHOWN_TABLES)
     if plan.job == Job.COMPACTION:
         return show_many(screen, planned, SHOWN_TABLES)
     if not any(table.verdicts for table in planned):

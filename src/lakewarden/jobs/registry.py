@@ -12,6 +12,7 @@ from lakewarden.jobs.orphan_cleanup.spec import ORPHAN_CLEANUP
 from lakewarden.jobs.partition_expiry.spec import PARTITION_EXPIRY
 from lakewarden.jobs.physical_deletion.spec import PHYSICAL_DELETION
 from lakewarden.jobs.snapshot_expiry.spec import SNAPSHOT_EXPIRY
+from lakewarden.jobs.stale_branches.spec import STALE_BRANCHES
 from lakewarden.jobs.tier_handoff.spec import TIER_HANDOFF
 from lakewarden.model.errors import UsageError
 from lakewarden.model.policy import Job
@@ -22,6 +23,7 @@ JOBS: Mapping[Job, JobSpec] = {
     spec.name: spec
     for spec in (
         HISTORY,
+        STALE_BRANCHES,
         SNAPSHOT_EXPIRY,
         PARTITION_EXPIRY,
         COMPACTION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from lakewarden.model.branches import BranchKeeper
 from lakewarden.model.compaction import Compactor
 from lakewarden.model.expiry import Expirer
 from lakewarden.model.history import Historian
@@ -40,6 +41,9 @@ class Format(Catalog, Protocol):
 
     @property
     def compactor(self) -> Compactor | None: ...
+
+    @property
+    def branch_keeper(self) -> BranchKeeper | None: ...
 
     @property
     def relocator(self) -> Relocator | None: ...

@@ -54,6 +54,9 @@ class Margins:
     # it touched. Somebody else deletes here, or the store lost a directory.
     absent_files: int = 20
     absent_share: float = 0.2
+    # How far apart a file is looked for twice before it counts as gone. A store that is being mounted, or that fails over
+    # to its replica, answers for a moment that a file is not there.
+    second_look_seconds: float = 3.0
 
 
 MARGINS = Margins()

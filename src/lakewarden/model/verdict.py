@@ -55,3 +55,4 @@ class Brake(StrEnum):
     DAMAGED_TABLE = "damaged-table"
     DROP_SHARE = "drop-share"
     TABLE_EMPTIED = "table-emptied"
+    BRANCH_SHARE = "branch-share"

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 
 import humanize
 
+from lakewarden.model.policy import Job
+
 FILES = "files"
+REFS = "refs"
 _ONE = {"branches": "branch"}
+
+
+def restored_kind(job: str) -> str:
+    """What `restore RUN` brings back of a run of this job."""
+    return REFS if job == Job.STALE_BRANCHES else FILES
 
 
 @dataclass(frozen=True, slots=True)

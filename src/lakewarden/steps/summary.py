@@ -10,7 +10,7 @@ import humanize
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import DeleteMode, mode_of
 from lakewarden.model.run import RESTORED, REVALIDATED, RunResult, RunStatus
-from lakewarden.steps.counts import FILES, Count
+from lakewarden.steps.counts import FILES, Count, restored_kind
 from lakewarden.steps.job import JobSpec
 
 QUARANTINED = "quarantined"
@@ -20,7 +20,7 @@ TO_QUARANTINE = "to move to the trash"
 def changed_by(spec: JobSpec, result: RunResult) -> list[Count]:
     """What a run has changed, each kind that it changed anything of."""
     if RESTORED in result.changed:
-        found = [Count(result.changed[RESTORED], FILES, "restored")]
+        found = [Count(result.changed[RESTORED], restored_kind(result.job), "restored")]
     elif spec.deletes:
         found = [
             Count(result.deleted.files, FILES, spec.words.done, result.deleted.bytes - result.hidden.bytes),

@@ -31,6 +31,7 @@ class ShelfFormat:
     partition_expirer = None
     historian = None
     manifest_rewriter = None
+    branch_keeper = None
     compactor = None
     relocator = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from lakewarden.formats.iceberg.branches.keeper import IcebergBranches
 from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog
 from lakewarden.formats.iceberg.catalog.connection import Connection
 from lakewarden.formats.iceberg.commit.open import VersionsOf
@@ -41,6 +42,7 @@ class IcebergFormat:
         self.partition_expirer = IcebergPartitionExpirer(files, known, versions)
         self.manifest_rewriter = IcebergManifestRewriter(files, known, versions)
         self.compactor = IcebergCompactor(files, known, versions)
+        self.branch_keeper = IcebergBranches(connection, known, versions, files)
         self.relocator = IcebergRelocator(connection)
 
     def pointers(self) -> Sequence[Pointer]:

@@ -25,6 +25,7 @@ class PaimonFormat:
 
     format = "paimon"
     manifest_rewriter = None
+    branch_keeper = None
     relocator = None
 
     def __init__(self, name: str, properties: Mapping[str, str], files: Files) -> None:

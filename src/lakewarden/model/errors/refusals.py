@@ -25,4 +25,5 @@ BRAKE_REFUSALS = {
     "LW-BRAKE-007": "damaged-table",
     "LW-BRAKE-008": "drop-share",
     "LW-BRAKE-009": "table-emptied",
+    "LW-BRAKE-010": "branch-share",
 }

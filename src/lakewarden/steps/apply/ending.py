@@ -32,7 +32,7 @@ from lakewarden.model.errors import (
 from lakewarden.model.lease import LeaseState
 from lakewarden.model.run import RESTORED, RunResult
 from lakewarden.model.webhooks import of_error
-from lakewarden.steps.counts import FILES, Count
+from lakewarden.steps.counts import Count, restored_kind
 from lakewarden.steps.deployment import Deployment
 
 # What passes by itself or by somebody's hand.
@@ -138,11 +138,12 @@ def _tell(error: LakewardenError, work: Work, closed: bool) -> None:
     An error that says that nothing was changed was meant for a command that had not begun.
     """
     try:
-        changed = work.result().changed
+        result = work.result()
+        changed, restored = result.changed, restored_kind(result.job)
     except LakewardenError:
         done = "What the run had changed until then is on its record."
     else:
-        kinds = {FILES if kind == RESTORED else kind: number for kind, number in changed.items() if number}
+        kinds = {restored if kind == RESTORED else kind: number for kind, number in changed.items() if number}
         if not kinds and not error.says_unchanged:
             return
         counts = ", ".join(str(Count(number, kind)) for kind, number in kinds.items()) or "nothing"

@@ -119,6 +119,13 @@ class RestVersions:
     def set_properties(self, table: str, version: Version, properties: Mapping[str, str]) -> Version:
         return read_version(self._files, self._commit(table, *properties_set(version.document, properties)))
 
+    def add_ref(self, table: str, version: Version, name: str, ref: Mapping[str, Any], now: datetime) -> Version:
+        asked = list(ref_restored(name, ref, version.document, version.document))
+        made = read_version(self._files, self._commit(table, [ref_absent(name)], asked))
+        if refs_of(made.document).get(name, {}).get("snapshot-id") != ref["snapshot-id"]:
+            raise self._misanswered(table)
+        return made
+
     def store_properties(self, table: str) -> Mapping[str, str]:
         return {**self._catalog.properties, **{k: str(v) for k, v in self._load(table).io.properties.items()}}
 

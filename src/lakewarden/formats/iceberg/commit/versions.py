@@ -20,7 +20,7 @@ from lakewarden.formats.iceberg.commit.next_document import (
     without,
 )
 from lakewarden.formats.iceberg.metadata.known import Version, read_version
-from lakewarden.formats.iceberg.metadata.refs import MAIN
+from lakewarden.formats.iceberg.metadata.refs import MAIN, refs_of
 from lakewarden.model.errors import CatalogUnavailableError, DoubtfulCommitError, PlanOutdatedError
 from lakewarden.model.ports import Files
 
@@ -76,6 +76,10 @@ class Versions(Protocol):
         """The next version, with these properties of the table. Raises MovedOnError if the table moved on meanwhile."""
         ...
 
+    def add_ref(self, table: str, version: Version, name: str, ref: Mapping[str, Any], now: datetime) -> Version:
+        """The next version, with this ref, of which there is none in `version`. Raises MovedOnError if there is one now."""
+        ...
+
     def store_properties(self, table: str) -> Mapping[str, str]:
         """How the table's files are reached, in PyIceberg's words: what was configured, and what a server adds to it."""
         ...
@@ -109,6 +113,10 @@ class SqlVersions:
         # The instant of the version that is replaced: a commit that changes no data makes the table no newer.
         at_ms = int(version.document["last-updated-ms"])
         return self._replace(table, version, with_properties(version.document, version.location, properties, at_ms))
+
+    def add_ref(self, table: str, version: Version, name: str, ref: Mapping[str, Any], now: datetime) -> Version:
+        document = without(version.document, version.location, (), (), int(now.timestamp() * 1000))
+        return self._replace(table, version, {**document, "refs": {**refs_of(version.document), name: dict(ref)}})
 
     def store_properties(self, table: str) -> Mapping[str, str]:
         return dict(self._catalog.properties)

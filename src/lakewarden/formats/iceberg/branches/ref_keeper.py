@@ -1,0 +1,120 @@
+"""Branches of Iceberg tables: refs in each table's metadata, removed by one commit of metadata a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lakewarden.formats.iceberg.branches.refs import branches_of
+from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
+from lakewarden.formats.iceberg.metadata.document import GARBLED, table_state
+from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
+from lakewarden.formats.iceberg.metadata.refs import refs_of
+from lakewarden.model.branches import BranchPlace, BranchSight
+from lakewarden.model.errors import (
+    LakewardenError,
+    PlanOutdatedError,
+    RestoreError,
+    TableMovedError,
+    UnreadableMetadataError,
+)
+from lakewarden.model.table import TableState, name_within
+
+
+class RefKeeper:
+    """The branches of every table of one catalog."""
+
+    def __init__(self, known: KnownVersions, versions: Callable[[], Versions]) -> None:
+        """`versions` opens the catalog, or raises UnsupportedTableError for a kind that cannot be changed safely."""
+        self._known = known
+        self._versions = versions
+
+    def survey(self, states: Sequence[TableState]) -> list[BranchPlace]:
+        return list(self._places(states))
+
+    def _places(self, states: Sequence[TableState]) -> Iterator[BranchPlace]:
+        for state in states:
+            name, uuid, location = state.identifier, state.uuid, state.metadata_location
+            if state.refusal is not None:
+                yield BranchPlace(name, uuid, location, refusal=state.refusal)
+                continue
+            try:
+                self._versions()
+                yield _place(name, self._known.loaded(location))
+            except LakewardenError as error:
+                yield BranchPlace(name, uuid, location, refusal=error.refusal())
+
+    def look(self, identifier: str) -> BranchPlace | None:
+        version = self._versions().current(name_within(identifier))
+        state = table_state(identifier, version.location, version.document)
+        if state.refusal is not None:
+            return BranchPlace(identifier, state.uuid, version.location, refusal=state.refusal)
+        return _place(identifier, version)
+
+    def still_read(self, place: BranchPlace, sight: BranchSight) -> str | None:
+        return None  # whoever reads the branch begins with the manifest list
+
+    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool:
+        """By the version of the table that was current then, as far as its log reaches back."""
+        at_ms = int(instant.timestamp() * 1000)
+        try:
+            document = self._known.loaded(place.metadata_location).document
+            if int(document["last-updated-ms"]) > at_ms:
+                log = [entry for entry in document.get("metadata-log") or [] if int(entry["timestamp-ms"]) <= at_ms]
+                if not log:
+                    return False
+                document = self._known.loaded(str(log[-1]["metadata-file"])).document
+            return bool(refs_of(document).get(sight.name) == sight.record["ref"])
+        except (LakewardenError, *GARBLED):
+            return False
+
+    def remove(
+        self, place: BranchPlace, names: Collection[str], now: datetime, properties: Mapping[str, str]
+    ) -> Mapping[str, int]:
+        versions, table = self._versions(), name_within(place.identifier)
+        version = versions.current(table)
+        if version.location != place.metadata_location:
+            raise TableMovedError(f"{place.identifier} was committed to meanwhile; no branch of it was removed")
+        try:
+            versions.expire(table, version, (), names, now)
+        except MovedOnError as error:
+            raise TableMovedError(
+                f"{place.identifier} was committed to meanwhile ({error}); no branch of it was removed"
+            ) from error
+        return {"refs": len(names)}
+
+    def restore(self, identifier: str, record: Mapping[str, Any], now: datetime) -> None:
+        versions, table, name = self._versions(), name_within(identifier), str(record["branch"])
+        version = versions.current(table)
+        if version.document.get("table-uuid") != record["uuid"]:
+            raise RestoreError(f"{identifier} was dropped and made again; branch {name} was not made")
+        ref = record["ref"]
+        if name in refs_of(version.document):
+            raise RestoreError(f"{identifier} has a ref {name} again; it was left as it is")
+        held = {int(snapshot["snapshot-id"]) for snapshot in version.document.get("snapshots") or []}
+        if int(ref["snapshot-id"]) not in held:
+            raise RestoreError(
+                f"snapshot {ref['snapshot-id']} of {identifier} has expired since; branch {name} was not made"
+            )
+        try:
+            versions.add_ref(table, version, name, ref, now)
+        except MovedOnError as error:
+            raise PlanOutdatedError(
+                f"{identifier} was committed to meanwhile ({error}); branch {name} was not made"
+            ) from error
+
+
+def _place(identifier: str, version: Version) -> BranchPlace:
+    """The branches of a table at one version. Raises UnreadableMetadataError."""
+    document = version.document
+    try:
+        return BranchPlace(
+            identifier,
+            str(document["table-uuid"]),
+            version.location,
+            sights=tuple(branches_of(identifier, document)),
+        )
+    except GARBLED as error:
+        reason = f"{version.location} lacks or garbles a field ({error}); nothing was touched"
+        raise UnreadableMetadataError(reason) from error

@@ -1,0 +1,229 @@
+"""Branches of a real Nessie server, over a real S3 server: what is broken in them goes, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+
+from lakewarden.formats.iceberg.branches.nessie_api import NessieApi
+from lakewarden.model.errors import PlanOutdatedError
+from tests.jobs.snapshot_expiry.expiry_site import Site
+from tests.jobs.stale_branches.branchy import AT_ONCE, JOB, at_each, going, line, make_table, rows, states
+from tests.support.missing import missing
+from tests.support.nessie import start_nessie
+from tests.support.rest import JarsMissingError
+from tests.support.storage import Seaweed
+
+pytestmark = pytest.mark.timeout(420)
+
+
+@dataclass
+class Server:
+    """A Nessie server and its bucket."""
+
+    uri: str
+    bucket: str
+    s3: Seaweed
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {
+            "type": "rest", "uri": self.uri, "s3.endpoint": self.s3.endpoint, "s3.region": "us-east-1",
+            "s3.access-key-id": self.s3.access_key, "s3.secret-access-key": self.s3.secret_key,
+        }  # fmt: skip
+
+    def catalog(self, branch: str = "main") -> Catalog:
+        return load_catalog(branch, **self.properties, prefix=quote(f"{branch}|wh", safe=""))
+
+    @property
+    def api(self) -> NessieApi:
+        return NessieApi(self.catalog())
+
+    def delete(self, address: str) -> None:
+        self.s3.client().delete_object(Bucket=self.bucket, Key=address.split(f"{self.bucket}/", 1)[1])
+
+    def branch(self, name: str) -> None:
+        """A branch of the whole catalog, at main's newest commit."""
+        main = self.api.reference("main")
+        assert main is not None
+        self.api.create(name, main.hash)
+
+    def branches(self) -> set[str]:
+        return {reference.name for reference in self.api.references()}
+
+    def keys(self, branch: str) -> set[str]:
+        return set(self.metadata(branch))
+
+    def metadata(self, branch: str) -> dict[str, str]:
+        """Where the metadata file of each table of a branch is."""
+        found = self.api.reference(branch)
+        assert found is not None
+        tables = [entry for entry in self.api.entries(found) if entry["type"] == "ICEBERG_TABLE"]
+        return {".".join(entry["name"]["elements"]): entry["content"]["metadataLocation"] for entry in tables}
+
+    def clear(self) -> None:
+        """Every branch but main, and every table."""
+        for reference in self.api.references():
+            if reference.name != "main":
+                self.api.delete(reference)
+        catalog = self.catalog()
+        for space in catalog.list_namespaces():
+            for table in catalog.list_tables(space):
+                catalog.drop_table(table)
+
+
+@pytest.fixture(scope="module")
+def nessie_server(seaweed: Seaweed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    bucket = seaweed.bucket()
+    try:
+        uri, stop = start_nessie(tmp_path_factory.mktemp("nessie") / "log", f"s3://{bucket}/wh/", seaweed)
+    except JarsMissingError as error:
+        missing(error)
+    yield Server(uri, bucket, seaweed)
+    stop()
+
+
+@pytest.fixture
+def server(nessie_server: Server) -> Iterator[Server]:
+    yield nessie_server
+    nessie_server.clear()
+
+
+@pytest.fixture
+def site(server: Server, tmp_path: Path) -> Iterator[Site]:
+    with Site(tmp_path, {"lake": server.properties}, sections={"stale_branches": dict(AT_ONCE)}) as found:
+        yield found
+
+
+def begins(table: Table) -> str:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    return str(snapshot.manifest_list)
+
+
+def ids(server: Server, table: Table) -> Any:
+    return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+def test_only_what_is_broken_goes(server: Server, site: Site) -> None:
+    """A manifest list was deleted by hand in one branch; another has diverged, and is somebody's data."""
+    make_table(server.catalog(), "db.a", 1)
+    make_table(server.catalog(), "db.b", 1)
+    for name in ("etl/broken.1", "work", "level"):
+        server.branch(name)
+    lost, work = (server.catalog(name).load_table("db.a") for name in ("etl/broken.1", "work"))
+    lost.append(rows(100))
+    work.append(rows(200))
+    server.catalog().load_table("db.a").append(rows(300))
+    server.delete(begins(lost))
+
+    plan = site.plan(JOB)
+    broken, valid = plan.table("lake.`@etl/broken.1`"), plan.table("lake.@work")
+    assert states(broken) == {"lake.db.a": "broken"}
+    assert states(valid) == {"lake.db.a": "diverged"}
+    assert (broken.changes, valid.changes) == ({"refs": 1}, {"refs": 0})
+    assert not any(table.refusal for table in plan.plan.tables)
+
+    result = site.apply(plan)
+    assert (result.status, dict(result.changed), result.failed) == ("done", {"refs": 1}, ())
+    assert server.keys("etl/broken.1") == {"db.b"}
+    assert server.keys("work") == server.keys("level") == server.keys("main") == {"db.a", "db.b"}
+    assert ids(server, server.catalog("work").load_table("db.a")) == [0, 1, 200, 201]
+
+    back = site.warden.restore(result.run_id)
+    assert (back.status, dict(back.changed)) == ("done", {"restored": 1})
+    assert server.keys("etl/broken.1") == {"db.a", "db.b"}
+
+
+def test_a_branch_that_would_be_empty_is_deleted_and_brought_back(server: Server, site: Site) -> None:
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("only")
+    table = server.catalog("only").load_table("db.a")
+    table.append(rows(100))
+    before = server.api.reference("only")
+    server.delete(begins(table))
+    plan = site.plan(JOB)
+    assert plan.table("lake.@only").changes == {"refs": 1, "branches": 1}
+    result = site.apply(plan)
+    assert result.changed == {"refs": 1, "branches": 1}
+    assert server.branches() == {"main"}
+    assert site.warden.restore(result.run_id).status == "done"
+    assert server.api.reference("only") == before
+
+
+def test_a_snapshot_that_expired_outside(server: Server, site: Site) -> None:
+    """Main's history went on without the branch's base: detached, which only a policy removes; and never what is new."""
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("old")
+    server.catalog("old").load_table("db.a").append(rows(100))
+    # Made anew: what main has now has nothing in common with what the branch came from.
+    server.catalog().drop_table("db.a")
+    make_table(server.catalog(), "db.a", 2)
+    make_table(server.catalog("old"), "db.only", 1)
+    found = site.plan(JOB).table("lake.@old")
+    assert states(found) == {"lake.db.a": "detached", "lake.db.only": "diverged"}
+    assert found.changes == {"refs": 0}
+    site.sections["stale_branches"]["remove"] = ["broken", "detached"]
+    site.close()
+    plan = site.plan(JOB)
+    assert going(plan.table("lake.@old")) == {"lake.db.a"}
+    assert site.apply(plan).changed == {"refs": 1}
+    assert server.keys("old") == {"db.only"}
+
+
+def test_a_metadata_file_that_nessie_still_serves(server: Server, site: Site) -> None:
+    """Its own store has a copy: whoever reads the branch through Nessie reads it. Gone for good, it is broken."""
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("served")
+    table = server.catalog("served").load_table("db.a")
+    table.append(rows(100))
+    server.delete(server.metadata("served")["db.a"])
+    found = site.plan(JOB).table("lake.@served")
+    assert line(found, "lake.db.a")["state"] == "broken"
+    assert "still serves" in line(found, "lake.db.a")["kept"]
+    assert not found.changes["refs"]
+    assert ids(server, server.catalog("served").load_table("db.a")) == [0, 1, 100, 101]
+
+    server.delete(begins(table))
+    assert going(site.plan(JOB).table("lake.@served")) == {"lake.db.a"}
+
+
+def test_a_branch_that_moves_during_apply(server: Server, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("moving")
+    table = server.catalog("moving").load_table("db.a")
+    table.append(rows(100))
+    server.delete(begins(table))
+    plan = site.plan(JOB)
+    assert going(plan.table("lake.@moving")) == {"lake.db.a"}
+
+    def repair() -> None:
+        """Its owner has made the table again from main, at the last moment."""
+        server.catalog("moving").drop_table("db.a")
+        make_table(server.catalog("moving"), "db.a", 1)
+
+    at_each(repair, NessieApi, "delete", monkeypatch)
+    result = site.apply(plan)
+    assert server.keys("moving") == {"db.a"}
+    assert (result.status, dict(result.changed)) == ("failed", {"refs": 0})
+    assert [(f.uri, f.code) for f in result.failed] == [("lake.@moving lake.db.a", PlanOutdatedError.code)]
+
+
+def test_a_bucket_that_is_away(server: Server, site: Site) -> None:
+    """All files of a table are gone at once: nobody can tell that from a bucket that is away."""
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("all")
+    table = server.catalog("all").load_table("db.a")
+    table.append(rows(100))
+    for key in [o["Key"] for o in server.s3.client().list_objects_v2(Bucket=server.bucket).get("Contents", ())]:
+        server.s3.client().delete_object(Bucket=server.bucket, Key=key)
+    found = site.plan(JOB).table("lake.@all")
+    assert states(found) == {"lake.db.a": "unknown"}
+    assert not found.changes["refs"]
