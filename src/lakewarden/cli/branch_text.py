@@ -24,8 +24,9 @@ def show_branches(screen: Screen, planned: Sequence[TablePlan], limit: int) -> N
             counts = found.setdefault((catalog, branch), Counter())
             counts[state] += 1
             counts[TO_REMOVE] += goes
+    screen.line()
     if not found:
-        screen.line("  no table has a branch beside main")
+        screen.line("no table has a branch beside main" if planned else "no table was looked at")
         return
     order = sorted(found.items(), key=lambda item: (-item[1][TO_REMOVE], item[0]))
     kinds = [kind for kind in (*BranchState, TO_REMOVE) if any(counts[kind] for counts in found.values())]

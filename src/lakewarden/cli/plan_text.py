@@ -105,6 +105,8 @@ def show_summary(screen: Screen, plan: Plan) -> None:
         screen.line(f"  and {number(len(plan.notes) - SHOWN_NOTES)} more notes; --output json has them all")
     _show_refusals(screen, plan)
     planned = [table for table in plan.tables if table.refusal is None]
+    if plan.job == Job.STALE_BRANCHES:
+        show_branches(screen, planned, SHOWN_TABLES)
     if len(planned) <= SMALL_FLEET:
         for table in planned:
             screen.line()
@@ -264,9 +266,6 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if plan.job == Job.PARTITION_EXPIRY:
         screen.line()
         return show_scales(screen, planned, SHOWN_TABLES)
-    if plan.job == Job.STALE_BRANCHES:
-        screen.line()
-        return show_branches(screen, planned, SHOWN_TABLES)
     if plan.job == Job.COMPACTION:
         return show_many(screen, planned, SHOWN_TABLES)
     if not any(table.verdicts for table in planned):

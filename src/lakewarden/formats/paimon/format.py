@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from lakewarden.formats.paimon.branches.keeper import PaimonBranches
 from lakewarden.formats.paimon.catalog.catalog import PaimonCatalog
 from lakewarden.formats.paimon.compaction.compactor import PaimonCompactor
 from lakewarden.formats.paimon.expiry.expirer import PaimonExpirer
@@ -25,7 +26,6 @@ class PaimonFormat:
 
     format = "paimon"
     manifest_rewriter = None
-    branch_keeper = None
     relocator = None
 
     def __init__(self, name: str, properties: Mapping[str, str], files: Files) -> None:
@@ -36,6 +36,7 @@ class PaimonFormat:
         self.expirer = PaimonExpirer(files, known)
         self.historian = PaimonHistorian(known)
         self.partition_expirer = PaimonPartitionExpirer(files, known)
+        self.branch_keeper = PaimonBranches(known)
         self.compactor = PaimonCompactor(files, known)
 
     def pointers(self) -> Sequence[Pointer]:

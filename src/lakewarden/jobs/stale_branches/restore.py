@@ -10,7 +10,7 @@ from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
 from lakewarden.ledger.runs import Run
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import LakewardenError, NotFoundError, RestoreError
+from lakewarden.model.errors import BranchNotRestoredError, LakewardenError, NotFoundError
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import RESTORED, FailedFile, RunResult, RunStatus
@@ -30,7 +30,7 @@ def restore_branches(deployment: Deployment, run_id: str, actor: Actor, progress
     # A second try records a branch again, as it was then.
     records = {(step["table"], record["name"]): record for step in steps for record in step["records"]}
     if not records:
-        raise RestoreError(f"run {run_id} removed no branch; nothing was restored")
+        raise BranchNotRestoredError(f"run {run_id} removed no branch; nothing was restored")
     new_id = deployment.new_id()
     with (
         # Whoever goes on with the run would remove what is made here.

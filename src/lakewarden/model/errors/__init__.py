@@ -23,6 +23,7 @@ from lakewarden.model.errors.gateway import (
 )
 from lakewarden.model.errors.lineage import LineageError
 from lakewarden.model.errors.plans import (
+    BranchNotRestoredError,
     ColdCopyLostError,
     DoubtfulCommitError,
     FrozenError,
@@ -125,6 +126,7 @@ __all__ = [
     "ArchiveDamagedError",
     "ArgumentError",
     "BoundsError",
+    "BranchNotRestoredError",
     "CancelledError",
     "CatalogMissingError",
     "CatalogUnavailableError",

@@ -100,3 +100,9 @@ class DoubtfulCommitError(CatalogUnavailableError):
 class RestoreError(LakewardenError):
     code = "LW-RESTORE-001"
     hint = 'Only runs with delete_mode = "quarantine" can be restored, until their purge date.'
+
+
+class BranchNotRestoredError(RestoreError):
+    """A branch that a run removed and that cannot be made again as it was."""
+
+    hint = "A branch is made again where its name is free and its snapshot is still there. `lakewarden runs RUN` has its record."

@@ -15,7 +15,7 @@ from lakewarden.formats.iceberg.branches.nessie_api import NessieApi, Reference
 from lakewarden.formats.iceberg.branches.refs import Forks, MainHistory
 from lakewarden.formats.iceberg.metadata.document import GARBLED, parse
 from lakewarden.model.branches import BranchPlace, BranchSight, BranchState
-from lakewarden.model.errors import LakewardenError, RestoreError
+from lakewarden.model.errors import BranchNotRestoredError, LakewardenError
 from lakewarden.model.ports import Files
 from lakewarden.model.table import TableState, identifier_of, parts_of
 
@@ -197,7 +197,7 @@ class CatalogKeeper:
         if held == content:
             return None
         if held is not None:
-            raise RestoreError(f"{identifier} shows another {'.'.join(key)} by now; it was left as it is")
+            raise BranchNotRestoredError(f"{identifier} shows another {'.'.join(key)} by now; it was left as it is")
         content.pop("id", None)  # Nessie gives a new one to whatever is put where nothing is
         operation = {"type": "PUT", "key": {"elements": list(key)}, "content": content}
         return self._api.commit(branch, [operation], f"Restore {'.'.join(key)}", {})

@@ -13,9 +13,9 @@ from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
 from lakewarden.formats.iceberg.metadata.refs import refs_of
 from lakewarden.model.branches import BranchPlace, BranchSight
 from lakewarden.model.errors import (
+    BranchNotRestoredError,
     LakewardenError,
     PlanOutdatedError,
-    RestoreError,
     TableMovedError,
     UnreadableMetadataError,
 )
@@ -88,13 +88,13 @@ class RefKeeper:
         versions, table, name = self._versions(), name_within(identifier), str(record["branch"])
         version = versions.current(table)
         if version.document.get("table-uuid") != record["uuid"]:
-            raise RestoreError(f"{identifier} was dropped and made again; branch {name} was not made")
+            raise BranchNotRestoredError(f"{identifier} was dropped and made again; branch {name} was not made")
         ref = record["ref"]
         if name in refs_of(version.document):
-            raise RestoreError(f"{identifier} has a ref {name} again; it was left as it is")
+            raise BranchNotRestoredError(f"{identifier} has a ref {name} again; it was left as it is")
         held = {int(snapshot["snapshot-id"]) for snapshot in version.document.get("snapshots") or []}
         if int(ref["snapshot-id"]) not in held:
-            raise RestoreError(
+            raise BranchNotRestoredError(
                 f"snapshot {ref['snapshot-id']} of {identifier} has expired since; branch {name} was not made"
             )
         try:
