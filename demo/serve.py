@@ -52,11 +52,12 @@ settle_minutes = 0
 [service]
 observe_minutes = 1
 """
-# What the service is asked to do when it is first started, in this order.
+# What the service is asked to do when it is first started, in this order. Orphans first: one table of the lake is damaged,
+# and once it is remembered nothing more is deleted until somebody has looked after it.
 FIRST = (
     (RequestKind.OBSERVE, "observe"),
-    (RequestKind.RUN, "snapshot-expiry"),
     (RequestKind.RUN, "orphan-cleanup"),
+    (RequestKind.RUN, "snapshot-expiry"),
     (RequestKind.PLAN, "compaction"),
     (RequestKind.FORECAST, None),
     (RequestKind.OBSERVE, "observe"),
