@@ -21,8 +21,10 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
         for path in (source / "lakewarden").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    ours |= {f"lakewarden/service/error_docs/{path.name}" for path in (ROOT / "docs" / "errors").iterdir()}
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == ours
+    assert {"lakewarden/service/static/htmx.min.js", "lakewarden/service/templates/base.html"} <= packed
     assert {"lakewarden/py.typed", "lakewarden/pipeline/spark/log4j2.properties"} <= packed
     assert any(name.startswith("lakewarden/ledger/migrations/versions/") for name in packed)
 

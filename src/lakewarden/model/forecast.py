@@ -63,6 +63,15 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class FileClass:
+    """Data files that are alike in size and age."""
+
+    small: bool
+    recent: bool
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
 class TableForecast:
     """One table: what its metadata names now, the data files of that, the small ones of those, and what would go."""
 
@@ -75,6 +84,8 @@ class TableForecast:
     small: Tally = NOTHING
     releases: tuple[Release, ...] = ()
     growth: Growth | None = None
+    # Data files by whether they are small and whether they were written in the last GROWTH_DAYS: for a picture.
+    classes: tuple[FileClass, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ the reachable files. Nothing is changed, released or planned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Refusal
 from lakewarden.model.expiry import Expiration
-from lakewarden.model.forecast import GROWTH_DAYS, RETENTIONS, Forecast, Release, TableForecast, growth_of
+from lakewarden.model.forecast import GROWTH_DAYS, RETENTIONS, FileClass, Forecast, Release, TableForecast, growth_of
 from lakewarden.model.health import SMALL_FILE_BYTES
 from lakewarden.model.holding import in_all_cases
 from lakewarden.model.plan import Tally
@@ -161,9 +161,23 @@ class _Counted:
         """What is named now: all of it, or what has these flags (`data`, `small`, `recent`)."""
         return self._sum(table, self._levels, *flags)
 
+    def classes(self, table: int) -> Iterator[FileClass]:
+        """The data files that are named now, by size and age."""
+        every, small, recent, both = (
+            self.now(table, "data", *flags) for flags in ((), ("small",), ("recent",), ("small", "recent"))
+        )
+        yield FileClass(True, True, both)
+        yield FileClass(True, False, _less(small, both))
+        yield FileClass(False, True, _less(recent, both))
+        yield FileClass(False, False, _less(_less(_less(every, small), recent), Tally(-both.files, -both.bytes)))
+
     def _sum(self, table: int, level: int, *flags: str) -> Tally:
         mine = (row for row in self._rows.get(table, ()) if row["level"] == level and all(row[name] for name in flags))
         return sum((Tally(row["files"], row["bytes"] or 0) for row in mine), Tally())
+
+
+def _less(whole: Tally, part: Tally) -> Tally:
+    return Tally(whole.files - part.files, whole.bytes - part.bytes)
 
 
 def _tables(
@@ -193,4 +207,5 @@ def _tables(
                 replace(release, tally=counted.released(number, level)) for level, release in enumerate(one.releases)
             ),
             growth=growth_of(state.commits, now, counted.now(number, "data", "recent")),
+            classes=tuple(counted.classes(number)),
         )

@@ -11,7 +11,7 @@ from lakewarden.ledger.fleet import FleetRow
 from lakewarden.model.table import TableState, parts_of
 from lakewarden.night.enabled import enabled_jobs
 from lakewarden.reports.overview import Overview, overview_of
-from lakewarden.service.seen import seen_of
+from lakewarden.service.seen import edges_of, seen_of
 from lakewarden.settings import Settings
 from lakewarden.steps.deployment import Deployment
 
@@ -19,7 +19,8 @@ from lakewarden.steps.deployment import Deployment
 def observe(deployment: Deployment, settings: Settings) -> dict[str, Any]:
     """Look at every table, and put what was seen in the place of what was seen before. What was found, in a few numbers."""
     found = overview_of(deployment)
-    deployment.ledger.fleet.replace(_rows(found, settings.service.tenants), found.at)
+    edges = edges_of(deployment, found.fleet.states)
+    deployment.ledger.fleet.replace(_rows(found, settings.service.tenants, edges), found.at)
     return {
         "tables": len(found.fleet.states),
         "health": {str(status): count for status, count in found.counts.items()},
@@ -35,7 +36,7 @@ def tenant_of(identifier: str, tenants: Mapping[str, str]) -> str:
     return named or (parts[1] if len(parts) > 2 else parts[0])
 
 
-def _rows(found: Overview, tenants: Mapping[str, str]) -> Iterator[FleetRow]:
+def _rows(found: Overview, tenants: Mapping[str, str], edges: Mapping[str, list[dict[str, Any]]]) -> Iterator[FleetRow]:
     for state in found.fleet.states:
         name, parts = state.identifier, parts_of(state.identifier)
         facts, health, waiting = found.facts[name], found.health[name], found.waiting.get(name)
@@ -70,6 +71,7 @@ def _rows(found: Overview, tenants: Mapping[str, str]) -> Iterator[FleetRow]:
                 "pending_bytes": waiting.tally.bytes if waiting else 0,
                 "plan_id": planned[0].plan_id if planned else None,
                 **seen_of(state),
+                "edges": edges.get(name, []),
                 "reasons": [{"code": one.code, "message": one.message, "hint": one.hint} for one in health.reasons],
             },
         )

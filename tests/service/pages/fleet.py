@@ -82,6 +82,12 @@ def fleet_rows(count: int, now: datetime) -> Iterator[FleetRow]:
                     ),
                 ],
                 "properties": {"lakewarden.orphan_cleanup.grace_period_hours": "240"} if i % 20 == 0 else {},
+                "edges": [
+                    {"source": "prod.raw.clicks", "target": f"prod.tenant_{i % 40:02}.events_{i:05}", "count": 14},
+                    {"source": f"prod.tenant_{i % 40:02}.events_{i:05}", "target": "prod.mart.daily", "count": 3},
+                ]
+                if i % 20 == 0
+                else [],
                 "location": f"s3://lake/tenant_{i % 40:02}/events_{i:05}",
             },
         )

@@ -59,7 +59,7 @@ def environment() -> Environment:
 @cache
 def stylesheet() -> str:
     """The one style sheet: the report's parts, then the service's own."""
-    return (REPORT / "style.css").read_text("utf-8") + (STATIC / "service.css").read_text("utf-8")
+    return render("style.css", {}) + (STATIC / "service.css").read_text("utf-8")
 
 
 @cache

@@ -5,12 +5,12 @@ Like the report's: inline SVG, classes for colours, and a text of its own for wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from lakewarden.reports.page.pictures import Tick, scale
+from lakewarden.reports.page.pictures import Tick
 
 RIGHT = 24  # half of the last label has to fit
 MOST_MOMENTS = 400  # dots of one timeline; more would lie on each other
@@ -180,17 +180,10 @@ def _refs(marks: Sequence[tuple[float, str]], width: int) -> tuple[list[tuple[fl
     return found, len(free)
 
 
-def _days(begin: datetime, end: datetime, place: object) -> tuple[Tick, ...]:
-    assert callable(place)
+def _days(begin: datetime, end: datetime, place: Callable[[datetime], float]) -> tuple[Tick, ...]:
     instants = [begin + (end - begin) * part / 4 for part in range(5)] if end > begin else [begin]
     words = [f"{at:%Y-%m-%d}" for at in instants]
     if len(set(words)) < len(words):
         words = [f"{at:%m-%d %H:%M}" for at in instants]
     ticks = [Tick(min(960.0, max(44.0, place(at))), word) for at, word in zip(instants, words, strict=True)]
     return tuple(ticks[:1]) + tuple(later for earlier, later in pairwise(ticks) if later.label != earlier.label)
-
-
-def sizes(highest: float, words: object) -> list[tuple[float, str]]:
-    """Heights for bytes, each with its words."""
-    assert callable(words)
-    return [(at, words(at)) for at in scale(highest)]

@@ -9,16 +9,19 @@ from typing import Any
 from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.fleet import FleetRow
 from lakewarden.ledger.requests import Request
-from lakewarden.model.plan import Tally
+from lakewarden.model.forecast import GROWTH_DAYS
+from lakewarden.model.health import SMALL_FILE_BYTES
 from lakewarden.model.redaction import redact
 from lakewarden.model.service import RequestKind
-from lakewarden.reports.page.pictures import curve, scale
+from lakewarden.reports.page.graph import Drawing, Edge, Node, drawn
+from lakewarden.reports.page.pictures import curve, scale, stacked
 from lakewarden.reports.page.text import size
-from lakewarden.service.html.pictures import Bar, Seen, columns, counts, timeline
+from lakewarden.service.html.pictures import Seen, timeline
 from lakewarden.service.html.runs import run_row
 from lakewarden.service.html.words import plural
 from lakewarden.service.service import Service
 
+LIMIT = f"{SMALL_FILE_BYTES >> 20} MiB"
 LOOKED_AT = 200  # of the newest requests, for the last forecast of one table
 
 
@@ -33,12 +36,11 @@ def table_content(service: Service, row: FleetRow) -> dict[str, Any]:
         "snapshots_shown": len(row.detail.get("snapshots", ())),
         "refs": row.detail.get("refs", []),
         "location": row.detail.get("location"),
-        "lineage": row.detail.get("lineage_svg"),
+        "lineage": _lineage(row),
         "policies": list(_policies(service, row)),
         "asked": asked,
         "forecast": _forecast(told, row.identifier),
-        "sizes": _histogram(told.get("sizes", {}).get(row.identifier)),
-        "ages": _histogram(told.get("ages", {}).get(row.identifier)),
+        "classes": _classes(told.get("classes", {}).get(row.identifier)),
         "history": list(_history(service, row.identifier)),
     }
 
@@ -71,6 +73,19 @@ def _added(one: Mapping[str, Any]) -> str:
     return f", {size(one['added'])} added" if one.get("added") else ""
 
 
+def _lineage(row: FleetRow) -> Drawing | None:
+    """What the table was made from, to the left of it, and what was made from it, to the right."""
+    edges, me = row.detail.get("edges", ()), row.identifier
+    if not edges:
+        return None
+    before = dict.fromkeys(one["source"] for one in edges if one["target"] == me)
+    after = dict.fromkeys(one["target"] for one in edges if one["source"] == me and one["target"] not in before)
+    nodes = [Node(name, "", 0) for name in before if name != me]
+    nodes += [Node(me, "this table", 1, "start"), *(Node(name, "", 2) for name in after if name != me)]
+    lines = [Edge(one["source"], one["target"], f"{one['count']:,}") for one in edges if one["source"] != one["target"]]
+    return drawn(nodes, lines, f"What {me} was made from, and what was made from it")
+
+
 def _policies(service: Service, row: FleetRow) -> Iterator[dict[str, Any]]:
     """Every job's values in effect for the table, those first that somebody set, each with the place that set it."""
     properties = row.detail.get("properties", {})
@@ -97,22 +112,24 @@ def _forecast(told: Mapping[str, Any], identifier: str) -> dict[str, Any] | None
     return {"table": found, "curve": picture, "words": words, "at": told.get("at")}
 
 
-def _histogram(bars: list[Mapping[str, Any]] | None) -> dict[str, Any] | None:
-    """Files by how large or how old they are: each bar has its words, its files and their bytes."""
-    if not bars:
+def _classes(found: list[Mapping[str, Any]] | None) -> dict[str, Any] | None:
+    """Data files by size and age: a bar of files, one of bytes, and the figures of both."""
+    if not found or not any(one["tally"]["files"] for one in found):
         return None
-    drawn = [
-        Bar(
-            str(one["label"]),
-            float(one["files"]),
-            f"{one['label']}: {plural(one['files'], 'file')}, {size(one['bytes'])}",
-        )
-        for one in bars
+    rows = [
+        {
+            "kind": f"{'small' if one['small'] else 'large'}-{'recent' if one['recent'] else 'older'}",
+            "words": f"{f'below {LIMIT}' if one['small'] else f'{LIMIT} or more'}, "
+            f"{'written in' if one['recent'] else 'older than'} {plural(GROWTH_DAYS, 'day')}",
+            **one["tally"],
+        }
+        for one in found
     ]
-    highest = max(bar.value for bar in drawn)
-    picture = columns(drawn, [(at, f"{at:,.0f}") for at in counts(highest)])
-    total = sum((Tally(one["files"], one["bytes"]) for one in bars), Tally())
-    return {"picture": picture, "words": "; ".join(bar.label for bar in drawn), "bars": bars, "total": total}
+    words = {"files": lambda count: plural(count, "file"), "bytes": size}
+    bars = {
+        by: stacked([(row["kind"], row[by], f"{words[by](row[by])} {row['words']}") for row in rows]) for by in words
+    }
+    return {"rows": [row for row in rows if row["files"]], "bars": bars}
 
 
 def _history(service: Service, identifier: str) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
 from lakewarden.jobs.registry import JOBS, job_named
@@ -150,7 +150,8 @@ class Execution:
     def forecast(self) -> Ended:
         worker = self.warden.stopped_by(self.stop)
         found = worker.forecast(select=self.asked.select, exclude=self.asked.exclude, progress=self.told)
-        return Ended(RequestStatus.DONE, result=found.as_json())
+        classes = {table.identifier: [asdict(one) for one in table.classes] for table in found.tables}
+        return Ended(RequestStatus.DONE, result={**found.as_json(), "classes": classes})
 
     def audit(self) -> Ended:
         """What became of a file, where the request names one; else whether the journal is whole."""
