@@ -21,6 +21,7 @@ from bench.rows import (
     night,
     nightly,
     paimon,
+    service,
     startup,
 )
 
@@ -49,6 +50,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "cold": cold.cold,
     "leases": leases.leases,
     "memory": memory.memory,
+    "service": service.service,
     "million": local.million,
     "tables": nightly.tables,
     "roots": nightly.roots,

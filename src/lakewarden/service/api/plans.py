@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from lakewarden.jobs.registry import job_named
 from lakewarden.ledger.plans import SavedPlan
@@ -45,7 +45,14 @@ class Decided(BaseModel):
 class Application(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    override_brakes: list[Brake] = Field(default_factory=list)
+    override_brakes: list[Word] = Field(default_factory=list, max_length=20, examples=[["orphan-share"]])
+
+    @field_validator("override_brakes")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        if unknown := set(names) - set(Brake):
+            raise ValueError(f"there is no brake {min(unknown)}; there are {', '.join(Brake)}")
+        return names
 
 
 class Plan(Open):
@@ -169,8 +176,7 @@ def disagree(user: Approver, service: Asked, plan_id: Id, body: Decided) -> Deci
 def apply(user: Operator, service: Asked, runner: ToRunner, plan_id: Id, body: Application) -> shapes.Asked:
     """Ask a runner to do what a plan says, once, and only ever less than it says. Where its job wants an approval, it waits."""
     saved, _ = _known(service, plan_id)
-    brakes = [str(brake) for brake in body.override_brakes]
-    arguments = {"plan": saved.path, **({"override_brakes": brakes} if brakes else {})}
+    arguments = {"plan": saved.path, **({"override_brakes": body.override_brakes} if body.override_brakes else {})}
     return runner.ask(user, RequestKind.APPLY, job=saved.job, arguments=arguments)
 
 

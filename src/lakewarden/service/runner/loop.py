@@ -14,6 +14,7 @@ from lakewarden.model.errors import CancelledError, LakewardenError, SparkFailed
 from lakewarden.model.run import RunResult
 from lakewarden.model.service import RequestStatus
 from lakewarden.model.stop import Stopped, StopToken
+from lakewarden.model.webhooks import of_error
 from lakewarden.pipeline.spark.session import is_gone
 from lakewarden.service.runner.execute import Execution
 from lakewarden.service.runner.told import Told
@@ -119,6 +120,11 @@ class Runner:
         if not ledger.requests.finish(request.request_id, self.name, ended):
             _log.warning("request was taken over", request=request.request_id)
             return
+        if ended.error is not None and ended.run_id is None:
+            # What became a run has told of itself.
+            why, named = ended.error, {"request_id": request.request_id, "job": request.job}
+            told_of = of_error(request.request_id, why["code"], why["message"], str(ended.status), **named)
+            ledger.outbox.add([told_of])
         if request.job is not None:
             ledger.schedules.ended(request.job, request.request_id, str(ended.status), quiet=_had_nothing_to_do(ended))
 
