@@ -40,6 +40,11 @@ def test_columns_of_different_length_are_told(file: Path) -> None:
 
 @pytest.mark.parametrize("package", [iceberg, paimon])
 def test_every_rewriting_reads_so(package: object) -> None:
-    text = (Path(str(package.__path__[0])) / "data" / "rewrite.py").read_text()  # type: ignore[attr-defined]
-    assert "aligned_batches(" in text
-    assert "iter_batches(" not in text
+    directory = Path(str(package.__path__[0])) / "data"  # type: ignore[attr-defined]
+    texts = {path.name: path.read_text() for path in directory.glob("*.py")}
+    reading = {name for name, text in texts.items() if "aligned_batches(" in text}
+    assert reading <= {"rewrite.py", "inputs.py"}
+    assert reading
+    assert not any(
+        "iter_batches(" in texts[name] or "read_row_group(" in texts[name] for name in (*reading, "rewrite.py")
+    )

@@ -28,6 +28,8 @@ MANY_DELETES = 10
 GROUP_TARGETS = 2
 GROUP_FILES = 10_000
 GROUP_DELETES = 1_000
+# What a task spends on opening a small file, in bytes that it could have rewritten meanwhile.
+OPENING = 16 << 10
 MAIN = "main"
 # What a run notes of its groups: those of one commit, and one that it leaves as it is.
 COMPACTED, GROUP_LEFT = "compacted", "group left"
@@ -269,6 +271,11 @@ class GroupFiles:
     engine: str = ""
 
     @property
+    def weight(self) -> int:
+        """How much work it is, in bytes: opening a file costs something too."""
+        return self.size + len(self.paths) * OPENING
+
+    @property
     def place(self) -> str:
         """Short, and tells the partitions of a table apart, on each branch: the group's lease is held on it."""
         return hashlib.sha256(self.branch.encode() + b"\0" + (self.partition or b"")).hexdigest()[:16]
@@ -278,7 +285,8 @@ class GroupFiles:
 class EngineGroup:
     """A group whose new files the format's own engine writes: how, to which size and number, by which columns.
 
-    `answer` turns what the engine says of its files, or why there are none, into what a task of ours would answer.
+    `counted`: deletes apply, so only the engine's reader can tell how many rows there are to write. `answer` turns what the
+    engine wrote, or why it did not, into what a task of ours would answer.
     """
 
     table: JavaTable
@@ -288,7 +296,17 @@ class EngineGroup:
     columns: tuple[str, ...]
     target: int
     outputs: int
-    answer: Callable[[Sequence[Mapping[str, Any]] | LakewardenError], str]
+    counted: bool
+    answer: Callable[[EngineFiles | LakewardenError], str]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFiles:
+    """New files as the format's own JSON describes them. `rows` is how many its reader finds in the old ones, less those
+    that are deleted; None if it was not asked."""
+
+    files: Sequence[Mapping[str, Any]]
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

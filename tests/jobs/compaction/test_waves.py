@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.jobs.compaction.run import BYTES_A_WAVE, GROUPS_A_WAVE, _waves, rest_after
+from lakewarden.jobs.compaction import pace
+from lakewarden.jobs.compaction.pace import BYTES_A_WAVE, GROUPS_A_WAVE, rest_after
 
 
 def waves(*sizes: int) -> list[int]:
-    orders = [{"group": str(number)} for number in range(len(sizes))]
-    found = list(_waves(orders, {str(number): size for number, size in enumerate(sizes)}))
+    orders = [{"group": str(number), "weight": size} for number, size in enumerate(sizes)]
+    found = list(pace.waves(orders))
     assert [order for wave in found for order in wave] == orders
     return [len(wave) for wave in found]
 

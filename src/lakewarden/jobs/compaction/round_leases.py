@@ -5,16 +5,27 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakewarden.ledger.group_leases import AT_ONCE, GroupLeases, group_key
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.compaction import GroupFiles, Prepared
-from lakewarden.model.errors import LeaseLostError, StoreUnavailableError
+from lakewarden.model.errors import GroupLeasedError, LakewardenError, LeaseLostError, StoreUnavailableError
 from lakewarden.model.lease import LeaseStatus, Work
 from lakewarden.model.plan import TablePlan
+
+TABLES_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What came of one table's leases: the groups under each, the leases that are ours, and who has the others."""
+
+    names: Mapping[str, Sequence[str]]
+    held: Mapping[str, Lease]
+    others: Mapping[str, GroupLeasedError]
 
 
 class RoundLeases:
@@ -24,25 +35,50 @@ class RoundLeases:
         self._leases = leases
         self._stack = stack
         self._held: dict[str, Lease] = {}
-        self._groups: dict[str, list[str]] = {}
+        self._groups: dict[str, Sequence[str]] = {}
         self._lease_of: dict[str, Lease] = {}
 
-    def take(self, table: TablePlan, groups: Sequence[GroupFiles]) -> dict[str, str]:
-        """Take the leases of these groups of one table. Of the groups that somebody else works on: who."""
+    def take(self, wanted: Sequence[tuple[TablePlan, Sequence[GroupFiles]]]) -> list[dict[str, str] | LakewardenError]:
+        """Take the leases of these groups, tables side by side. Of each table the groups that somebody else works on, and
+        who that is; or what kept its leases from being taken."""
+        asked: list[Future[_Taken]] = []
+        try:
+            with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
+                asked = [pool.submit(self._taken, table, groups) for table, groups in wanted]
+            return [self._entered(one) for one in asked]
+        except BaseException:
+            # Those of other threads, which nobody will work under.
+            for one in asked:
+                for key, lease in one.result().held.items() if one.exception() is None else ():
+                    if key not in self._held:
+                        lease.release()
+            raise
+
+    def _taken(self, table: TablePlan, groups: Sequence[GroupFiles]) -> _Taken:
         places: dict[str, list[GroupFiles]] = {}
         for group in groups:
             places.setdefault(group_key(table.uuid, group.place), []).append(group)
         # A look first: where somebody is at work, nothing is written.
-        found = {**self._leases.leased(list(places))}
-        free = {key: work_of(table, some) for key, some in places.items() if key not in found}
+        others = {**self._leases.leased(list(places))}
+        free = {key: work_of(table, some) for key, some in places.items() if key not in others}
+        held: dict[str, Lease] = {}
         for key, answer in self._leases.take(free, float(table.policy["lease_ttl_seconds"])).items():
             if isinstance(answer, Lease):
-                self._held[key] = self._stack.enter_context(answer)
-                self._groups[key] = [group.name for group in places[key]]
-                self._lease_of |= dict.fromkeys(self._groups[key], answer)
+                held[key] = answer
             else:
-                found[key] = answer
-        return {group.name: f"{why.code} {why.message}" for key, why in found.items() for group in places[key]}
+                others[key] = answer
+        return _Taken({key: [group.name for group in some] for key, some in places.items()}, held, others)
+
+    def _entered(self, asked: Future[_Taken]) -> dict[str, str] | LakewardenError:
+        """Renew what was taken from now on, for as long as this thread is at work."""
+        if isinstance(error := asked.exception(), LakewardenError):
+            return error
+        taken = asked.result()
+        for key, lease in taken.held.items():
+            self._held[key] = self._stack.enter_context(lease)
+            self._groups[key] = taken.names[key]
+            self._lease_of |= dict.fromkeys(taken.names[key], lease)
+        return {name: f"{why.code} {why.message}" for key, why in taken.others.items() for name in taken.names[key]}
 
     def begun(self, ready: Prepared) -> None:
         """Write down which snapshot the groups are read from, before a byte of them is: no expiry takes it from now on."""

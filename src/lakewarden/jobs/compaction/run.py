@@ -7,17 +7,20 @@ takes only groups whose files nobody touched meanwhile.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
 
 from lakewarden.jobs.compaction.leftovers import let_go, settle_leftovers
+from lakewarden.jobs.compaction.pace import budget_of, rate_of, rest_after, share_of, waves
 from lakewarden.jobs.compaction.rate import WORKED
-from lakewarden.jobs.compaction.round_leases import RoundLeases
+from lakewarden.jobs.compaction.round_leases import TABLES_AT_ONCE, RoundLeases
 from lakewarden.ledger.group_leases import GroupLeases
 from lakewarden.ledger.lease import Lease
 from lakewarden.model.compaction import COMPACTED, GROUP_LEFT, GroupFiles, GroupLease, Landed, Prepared
@@ -37,10 +40,18 @@ from lakewarden.steps.plan.rows import group_rows
 
 # Groups that are rewritten before the next commits are made, and the most that one commit names in its summary.
 GROUPS_A_ROUND = 64
-# Of these, so many are rewritten before it is looked whether the run may go on; more if they are small.
-GROUPS_A_WAVE, BYTES_A_WAVE = 8, 1 << 30
 # While a run rests, it looks this often whether it may go on.
 SECONDS_BETWEEN_LOOKS = 5.0
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table in a round: its groups that are leased, and what they were found to be."""
+
+    table: TablePlan
+    pointer: Pointer
+    groups: Sequence[GroupFiles]
+    ready: Prepared = field(default_factory=lambda: Prepared(None))
 
 
 class Run(TableRun):
@@ -56,6 +67,7 @@ class Run(TableRun):
         # Groups that somebody else worked on when they were looked at, with who it was: looked at once more at the end.
         self._postponed: dict[str, str] = {}
         self._second_look = False
+        self._turn = threading.Lock()  # batches of a journal have numbers
 
     @classmethod
     def prepare(cls, deployment: Deployment, result: PlanResult, lifted: Sequence[str]) -> Callable[[Claim], Self]:
@@ -81,7 +93,7 @@ class Run(TableRun):
     def change(self, tables: Sequence[TablePlan]) -> None:
         """Round by round: take the groups' leases, rewrite them all in one Spark job, commit table by table."""
         total = sum(len(self._open(table)) for table in tables)
-        budget = _budget(tables)
+        budget = budget_of(tables)
         while round_ := self._next_round(tables):
             if budget and self._spent >= budget:
                 for table, groups in round_:
@@ -99,7 +111,7 @@ class Run(TableRun):
             left = sum(len(self._open(table)) for table in tables)
             self.claim.progress("rewrite groups", total - left, total)
             if left:
-                self._rest(rest_after(worked, moved, _share(tables), _rate(tables)))
+                self._rest(rest_after(worked, moved, share_of(tables), rate_of(tables)))
 
     @property
     def _spent(self) -> int:
@@ -146,45 +158,79 @@ class Run(TableRun):
 
     def _round(self, round_: Sequence[tuple[TablePlan, list[GroupFiles]]]) -> None:
         with ExitStack() as stack:
-            prepared: dict[str, tuple[TablePlan, Pointer, Prepared]] = {}
             leases = RoundLeases(self._leases, stack)
-            for table, groups in round_:
-                self.attempt(table, partial(self._prepare, groups, stack, prepared, leases))
-            answers = dict(self._rewritten(prepared, leases))
+            prepared: dict[str, _Table] = {}
+            begun = self._begin(round_, stack, leases)
+            self._side_by_side(begun, partial(self._prepare, begun, prepared, leases))
+            ready = {name: prepared[name] for name in begun if name in prepared}
+            answers = dict(self._rewritten(ready, leases))
             leases.committing(answers)
-            for table, pointer, ready in prepared.values():
-                self.attempt(table, partial(self._commit, pointer, ready, answers, leases))
+            self._side_by_side(ready, partial(self._commit, ready, answers, leases))
             leases.end(self._done, self._left)
 
+    def _side_by_side(self, tables: Mapping[str, _Table], work: Callable[[TablePlan], None]) -> None:
+        """Work on several tables at a time: each waits for its catalog and its store. Nothing is begun once one raises."""
+        halted = threading.Event()
+
+        def attempt(table: TablePlan) -> None:
+            try:
+                if not halted.is_set():
+                    self.attempt(table, work)
+            except BaseException:
+                halted.set()
+                raise
+
+        with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
+            try:
+                for _ in pool.map(attempt, [one.table for one in tables.values()]):
+                    pass
+            except BaseException:
+                halted.set()  # also where a signal ends the wait of this thread
+                raise
+
+    def _begin(
+        self, round_: Sequence[tuple[TablePlan, list[GroupFiles]]], stack: ExitStack, leases: RoundLeases
+    ) -> dict[str, _Table]:
+        """Lease the groups that nobody else works on. The tables that any is left of, with these."""
+        found: dict[str, _Table] = {}
+
+        def begin(groups: Sequence[GroupFiles], table: TablePlan) -> None:
+            name, ttl = table.identifier, int(table.policy["lease_ttl_seconds"])
+            pointer = pointer_of(self.deployment, name)
+            if pointer is None:
+                raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+            for prefix in self.roots_of(name):
+                # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
+                writer = f"{self.deployment.worker}/{self.run_id}"
+                stack.enter_context(beating(self.deployment, writer, name, prefix, ttl))
+            found[name] = _Table(table, pointer[1], groups)
+
+        for table, groups in round_:
+            self.attempt(table, partial(begin, groups))
+        answers = leases.take([(one.table, one.groups) for one in found.values()])
+        for (name, one), others in zip(list(found.items()), answers, strict=True):
+            if isinstance(others, LakewardenError):
+                self.failed(name, others)
+                del found[name]
+                continue
+            for group, why in others.items():
+                if self._second_look:
+                    self._leave(one.table, group, why)
+                else:
+                    self._postponed[group] = why
+            engine = str(one.table.detail.get("engine", ""))
+            mine = [replace(group, engine=engine) for group in one.groups if group.name not in others]
+            found[name] = replace(one, groups=mine)
+        return {name: one for name, one in found.items() if one.groups}
+
     def _prepare(
-        self,
-        groups: Sequence[GroupFiles],
-        stack: ExitStack,
-        prepared: dict[str, tuple[TablePlan, Pointer, Prepared]],
-        leases: RoundLeases,
-        table: TablePlan,
+        self, begun: Mapping[str, _Table], prepared: dict[str, _Table], leases: RoundLeases, table: TablePlan
     ) -> None:
-        """Lease the groups of one table that nobody else works on, and find out what their files are now."""
+        """Find out what the files of one table's groups are now."""
         name = table.identifier
-        found = pointer_of(self.deployment, name)
-        if found is None:
-            raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
+        one = begun[name]
         compactor = required(self.deployment.format_of(name).compactor, name)
-        ttl = int(table.policy["lease_ttl_seconds"])
-        for prefix in self.roots_of(name):
-            # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
-            stack.enter_context(beating(self.deployment, f"{self.deployment.worker}/{self.run_id}", name, prefix, ttl))
-        held_by_others = leases.take(table, groups)
-        for group_name, why in held_by_others.items():
-            if self._second_look:
-                self._leave(table, group_name, why)
-            else:
-                self._postponed[group_name] = why
-        engine = str(table.detail.get("engine", ""))
-        mine = [replace(group, engine=engine) for group in groups if group.name not in held_by_others]
-        if not mine:
-            return
-        ready = compactor.prepare(found[1], table.uuid, mine, int(table.detail["target_bytes"]), self.run_id)
+        ready = compactor.prepare(one.pointer, table.uuid, one.groups, int(table.detail["target_bytes"]), self.run_id)
         for group_name in ready.done:
             # Committed by this run, which then crashed before it wrote that down.
             self._done[group_name] = {}
@@ -192,23 +238,21 @@ class Run(TableRun):
             self._leave(table, group_name, why)
         leases.begun(ready)
         if ready.orders or ready.by_engine:
-            prepared[name] = (table, found[1], ready)
+            prepared[name] = replace(one, ready=ready)
 
-    def _rewritten(
-        self, prepared: Mapping[str, tuple[TablePlan, Pointer, Prepared]], leases: RoundLeases
-    ) -> Iterator[tuple[str, str]]:
+    def _rewritten(self, prepared: Mapping[str, _Table], leases: RoundLeases) -> Iterator[tuple[str, str]]:
         """What each group's task answers; nothing where every lease was lost meanwhile, and the job was cancelled."""
         from lakewarden.jobs.compaction.plan import workers_of
         from lakewarden.pipeline.rewrite.files import ORDERS, rewrite_groups
 
+        weights = {group.name: group.weight for one in prepared.values() for group in one.groups}
         orders = [
-            {"group": group, "format": table.format, "order": text}
-            for table, _, ready in prepared.values()
-            for group, text in ready.orders.items()
+            {"group": group, "format": one.table.format, "order": text, "weight": weights[group]}
+            for one in prepared.values()
+            for group, text in one.ready.orders.items()
         ]
         workers, stores = workers_of(self.deployment), self.deployment.stores
-        sizes = {group.name: group.size for groups in self._groups.values() for group in groups}
-        for some in _waves(orders, sizes):
+        for some in waves(orders):
             # A freeze, a lost run and a signal stop it here, not only when the round is over.
             self.check_may_go_on()
             rows = pa.Table.from_pylist(some, schema=ORDERS)
@@ -219,8 +263,8 @@ class Run(TableRun):
                 if not leases.in_vain():
                     raise
                 return
-        for _, _, ready in prepared.values():
-            yield from self._by_engine(ready)
+        for one in prepared.values():
+            yield from self._by_engine(one.ready)
 
     def _by_engine(self, ready: Prepared) -> Iterator[tuple[str, str]]:
         """Groups of one table that the format's own engine writes, one after the other; the commit is ours all the same."""
@@ -234,15 +278,11 @@ class Run(TableRun):
         yield from ((name, ready.by_engine[name].answer(one)) for name, one in found.items())
 
     def _commit(
-        self,
-        pointer: Pointer,
-        ready: Prepared,
-        answers: Mapping[str, str],
-        leases: RoundLeases,
-        table: TablePlan,
+        self, prepared: Mapping[str, _Table], answers: Mapping[str, str], leases: RoundLeases, table: TablePlan
     ) -> None:
         """One table's groups, in one commit. A group whose lease was lost is left out of it, and the others land."""
         name = table.identifier
+        ready = prepared[name].ready
         compactor = required(self.deployment.format_of(name).compactor, name)
         for group in (*ready.orders, *ready.by_engine):
             if (lost := leases.lost(group)) is not None:
@@ -258,7 +298,7 @@ class Run(TableRun):
         may_commit = partial(self._may_commit, list(held.values()))
         may_commit()
         landed = compactor.commit(
-            pointer,
+            prepared[name].pointer,
             ready,
             mine,
             {group: GroupLease(lease.key, lease.epoch) for group, lease in held.items()},
@@ -267,7 +307,8 @@ class Run(TableRun):
             may_commit,
         )
         self._record(table, landed)
-        let_go(self, name, landed.unused)
+        with self._turn:
+            let_go(self, name, landed.unused)
         if landed.failed is not None:
             raise landed.failed
 
@@ -289,7 +330,7 @@ class Run(TableRun):
             }
             self.deployment.ledger.runs.step(self.run_id, COMPACTED, step)
             self._commits.append(step)
-            self._done |= {name: step for name in landed.groups}
+            self._done.update(dict.fromkeys(landed.groups, step))
         for group, why in landed.dropped.items():
             self._leave(table, group, why)
 
@@ -303,51 +344,14 @@ def _answers(rewrite: Callable[..., Iterator[tuple[str, str]]], *given: Any) -> 
     return list(rewrite(*given))
 
 
-def _waves(orders: Sequence[dict[str, Any]], sizes: Mapping[str, int]) -> Iterator[list[dict[str, Any]]]:
-    """The orders, so many at a time as are worth a Spark job of their own: small groups all at once, large ones a few."""
-    wave: list[dict[str, Any]] = []
-    weight = 0
-    for order in orders:
-        wave.append(order)
-        weight += sizes.get(order["group"], 0)
-        if len(wave) >= GROUPS_A_WAVE and weight >= BYTES_A_WAVE:
-            yield wave
-            wave, weight = [], 0
-    if wave:
-        yield wave
-
-
 def may_go_on(deployment: Deployment, runs: Sequence[str], plan: Plan) -> bool:
     """Whether the command that made these runs may apply one more plan: it changes something, within `max_bytes_per_run`."""
     tables = [table for table in plan.tables if any(table.changes.values())]
     steps = (step for run in runs for step in deployment.ledger.runs.steps(run) if step.name == COMPACTED)
     spent = sum(int(step.detail["bytes_removed"]) for step in steps)
     asked = sum(int(table.detail["compaction"]["bytes"]) for table in tables)
-    budget = _budget(tables)
+    budget = budget_of(tables)
     return bool(tables) and (not budget or spent + asked <= budget)
-
-
-def _budget(tables: Sequence[TablePlan]) -> int:
-    """How many bytes one run rewrites; 0 is all of them."""
-    return max((int(table.policy["max_bytes_per_run"]) for table in tables), default=0)
-
-
-def _share(tables: Sequence[TablePlan]) -> float:
-    return min((float(table.policy["bandwidth_share"]) for table in tables), default=1.0)
-
-
-def _rate(tables: Sequence[TablePlan]) -> int:
-    """How many bytes a second are said to be rewritten; 0 is as many as are seen to be."""
-    return min((int(table.policy["rate_bytes_per_second"]) for table in tables), default=0)
-
-
-def rest_after(worked: float, moved: int, share: float, rate: int) -> float:
-    """How long to rest after so many seconds in which so many bytes were rewritten.
-
-    Whatever rate was seen in these seconds, a share of the time is the same share of it. Of a rate that is set, the bytes
-    say how long they should have taken.
-    """
-    return max(0.0, moved / (share * rate) - worked) if rate else worked * (1 / share - 1)
 
 
 def _by_table(rows: pa.Table, details: Mapping[str, Mapping[str, Any]]) -> dict[str, list[GroupFiles]]:

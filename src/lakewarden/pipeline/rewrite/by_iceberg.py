@@ -8,12 +8,13 @@ written is committed by our own.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakewarden.model.compaction import EngineGroup
+from lakewarden.model.compaction import EngineFiles, EngineGroup
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.manifests import JavaTable
 from lakewarden.pipeline.rewrite.manifests import check_runtime, first_line, in_transaction
@@ -39,8 +40,8 @@ def has_runtime(spark: SparkSession) -> bool:
 
 def rewritten_by_iceberg(
     spark: SparkSession, groups: Mapping[str, EngineGroup]
-) -> dict[str, list[dict[str, Any]] | LakewardenError]:
-    """The new files of each group of one table, as Iceberg's own JSON describes them, or why there are none."""
+) -> dict[str, EngineFiles | LakewardenError]:
+    """The new files of each group of one table, or why there are none."""
     table = next(iter(groups.values())).table
     try:
         check_runtime(spark._jvm)
@@ -48,7 +49,7 @@ def rewritten_by_iceberg(
         tasks = _tasks(opened, {path for group in groups.values() for path in group.paths})
     except Exception as error:
         return dict.fromkeys(groups, _failed(table, error))
-    found: dict[str, list[dict[str, Any]] | LakewardenError] = {}
+    found: dict[str, EngineFiles | LakewardenError] = {}
     for name, group in groups.items():
         try:
             found[name] = _rewritten(spark, opened, group, [tasks[path] for path in group.paths])
@@ -57,7 +58,7 @@ def rewritten_by_iceberg(
     return found
 
 
-def _rewritten(spark: SparkSession, opened: Any, group: EngineGroup, tasks: Sequence[Any]) -> list[dict[str, Any]]:
+def _rewritten(spark: SparkSession, opened: Any, group: EngineGroup, tasks: Sequence[Any]) -> EngineFiles:
     jvm: Any = spark._jvm
     wanted = jvm.java.util.ArrayList()
     for task in tasks:
@@ -71,7 +72,25 @@ def _rewritten(spark: SparkSession, opened: Any, group: EngineGroup, tasks: Sequ
     runner.init(jvm.java.util.HashMap())
     spec = opened.specs().get(group.spec)
     describe = jvm.org.apache.iceberg.ContentFileParser.toJson
-    return [json.loads(describe(file, spec)) for file in runner.rewrite(asked)]
+    written = [json.loads(describe(file, spec)) for file in runner.rewrite(asked)]
+    return EngineFiles(written, _counted(spark, opened, wanted, split) if group.counted else None)
+
+
+def _counted(spark: SparkSession, opened: Any, tasks: Any, split: int) -> int:
+    """How many rows Iceberg's reader finds in these files, less the deleted ones: read once more, with nothing written."""
+    jvm: Any = spark._jvm
+    name = str(uuid.uuid4())
+    tables, staged = (
+        jvm.org.apache.iceberg.spark.SparkTableCache.get(),
+        jvm.org.apache.iceberg.spark.ScanTaskSetManager.get(),
+    )
+    try:
+        tables.add(name, opened)
+        staged.stageTasks(opened, name, tasks)
+        return int(spark.read.format("iceberg").option("split-size", split).load(name).count())
+    finally:
+        tables.remove(name)
+        staged.removeTasks(opened, name)
 
 
 def _runner(spark: SparkSession, opened: Any, group: EngineGroup) -> Any:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakewarden.model.compaction import RewriteWorker
-from lakewarden.pipeline import columns as c
 from lakewarden.storage.stores import Stores
 
-# One row per group: what is asked of its task, by which format; and what the task answers.
-ORDERS = pa.schema([("group", pa.string()), ("format", pa.string()), ("order", pa.string())])
+# One row per group: what is asked of its task, by which format, and how much work that is in bytes; what the task answers.
+ORDERS = pa.schema([("group", pa.string()), ("format", pa.string()), ("order", pa.string()), ("weight", pa.int64())])
 ANSWERS = pa.schema([("group", pa.string()), ("answer", pa.string())])
+# Groups up to this weight share a task with others, as long as there is a task for each core a few times over.
+SHARED_TASK = 32 << 20
+_TASKS_A_CORE = 4
 
 SECONDS_BETWEEN_LOOKS = 1.0
-
-Batches = Iterable[pa.RecordBatch]
 
 
 def rewrite_groups(
@@ -30,16 +31,28 @@ def rewrite_groups(
     stores: Stores,
     in_vain: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[str, str]]:
-    """ORDERS in; each group's answer as soon as the groups before it are done. One task a group: a slow one stops no other.
+    """ORDERS in; each group's answer once all are done. Small groups share tasks, which cost more than they.
 
     `in_vain` is asked every second: once nobody wants what is written, the job is cancelled, and fails.
     """
     if not orders.num_rows:
         return
-    rows = spark.createDataFrame(orders).repartition(orders.num_rows)
+    context = spark.sparkContext
+    tasks = shared_out(orders["weight"].to_pylist(), _TASKS_A_CORE * context.defaultParallelism)
+    asked = [orders.take(pa.array(some)).select(["group", "format", "order"]).to_pylist() for some in tasks]
     with _cancelled_when(spark, in_vain):
-        answers = rows.mapInArrow(_rewritten(workers, stores), c.ddl(ANSWERS)).toArrow()
-    yield from zip(answers["group"].to_pylist(), answers["answer"].to_pylist(), strict=True)
+        # Each task's orders in a partition of its own: a repartitioned frame would put two into some, and none into others.
+        yield from context.parallelize(asked, len(asked)).flatMap(_rewritten(workers, stores)).collect()
+
+
+def shared_out(weights: Sequence[int], least: int) -> list[list[int]]:
+    """The places of these weights by task, heaviest first: in as few tasks as stay light, but not in fewer than `least`."""
+    wanted = min(len(weights), max(least, -(-sum(weights) // SHARED_TASK)))
+    tasks: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(wanted)]
+    for place in sorted(range(len(weights)), key=lambda place: -weights[place]):
+        load, number, some = heapq.heappop(tasks)
+        heapq.heappush(tasks, (load + weights[place], number, [*some, place]))
+    return [some for _, _, some in sorted(tasks, key=lambda task: (-task[0], task[1]))]
 
 
 @contextmanager
@@ -65,11 +78,12 @@ def _cancelled_when(spark: SparkSession, in_vain: Callable[[], bool]) -> Iterato
         context.removeJobTag(tag)
 
 
-def _rewritten(workers: Mapping[str, RewriteWorker], stores: Stores) -> Callable[[Batches], Batches]:
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                answer = workers[row["format"]].rewrite(row["order"], stores)
-                yield pa.RecordBatch.from_pylist([{"group": row["group"], "answer": answer}], schema=ANSWERS)
+def _rewritten(
+    workers: Mapping[str, RewriteWorker], stores: Stores
+) -> Callable[[Sequence[Mapping[str, str]]], list[tuple[str, str]]]:
+    """The orders of one task in, the answers of their groups out."""
+
+    def run(orders: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
+        return [(one["group"], workers[one["format"]].rewrite(one["order"], stores)) for one in orders]
 
     return run

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from lakewarden.formats.iceberg.compaction.compactor import _DataFiles
 from lakewarden.formats.iceberg.data.columns import arrow_schema, lineage_columns
-from lakewarden.formats.iceberg.data.order import Input, Order, Rewritten
+from lakewarden.formats.iceberg.data.order import Input, Order, Rewritten, Told
 from lakewarden.formats.iceberg.data.rewrite import rewrite
 from lakewarden.storage.stores import Stores
 from tests.support.lakes import local_path
@@ -74,6 +74,14 @@ class Group:
     def encoded(self) -> Rewritten:
         """By the other way."""
         return self.rewritten(properties={**self.properties, **ENCODED_ONLY}, prefix=f"file://{self.base}/encoded")
+
+    def told_by_manifests(self) -> None:
+        """Let the inputs' manifests say of them what their rows say."""
+        for place, one in enumerate(self.inputs):
+            alone = replace(self, inputs=[one]).encoded()
+            found = alone.files[0] if alone.files else None
+            said = Told(found.lower, found.upper, found.null_counts) if found is not None else Told({}, {}, {})
+            self.inputs[place] = replace(one, told=said)
 
     def rows(self) -> list[Any]:
         return [repr(row) for one in self.inputs for row in pq.read_table(local_path(one.path)).to_pylist()]

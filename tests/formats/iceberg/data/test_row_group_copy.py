@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from lakewarden.formats.iceberg.data import row_groups
 from lakewarden.formats.iceberg.data.foreign_footer import TRAILER, parse_footer
 from lakewarden.formats.iceberg.data.order import COPIED, ENCODED, POSITION, DeleteFile
+from lakewarden.formats.iceberg.data.statistics import LEAST, MOST, NULLS
+from lakewarden.formats.iceberg.data.thrift import dumps, loads
 from tests.formats.iceberg.data.copying import Group, rows_in, schema_of, told
 from tests.support.lakes import local_path
 
@@ -109,6 +111,7 @@ def test_copied_rows_counts_and_bounds_are_those_of_a_new_encoding(made: Any) ->
         group.properties["write.parquet.compression-codec"] = "uncompressed" if codec == "none" else codec
         for rows, how in files:
             group.write(rows, compression=codec, **how)
+        group.told_by_manifests()
         result, other = group.rewritten(), group.encoded()
         assert result.code is None, result.message
         assert result.way == (COPIED if group.rows() else ENCODED), result.why
@@ -145,6 +148,32 @@ def test_bytes_of_row_groups_are_those_of_the_inputs(group: Group) -> None:
     assert [new[c.start : c.start + c.length] for g in footer.groups for c in g.chunks] == chunks
     assert footer.created_by == f"parquet-cpp-arrow version {pa.__version__}"
     assert result.files[0].split_offsets == tuple(g.chunks[0].start for g in footer.groups)
+
+
+@pytest.mark.parametrize("lie", ["most", "least", "text", "nulls"])
+def test_a_footer_that_says_what_no_manifest_says_is_not_believed(group: Group, lie: str) -> None:
+    group.told_by_manifests()
+    assert group.rewritten().way == COPIED
+    path = local_path(group.inputs[1].path)
+    data = path.read_bytes()
+    length = int.from_bytes(data[-TRAILER:-4], "little")
+    footer, _ = loads(data[-TRAILER - length : -TRAILER])
+    numbers, texts = (footer[4].value.values[2][1].value.values[place][3].value[12].value for place in (0, 1))
+    if lie == "nulls":
+        numbers[NULLS] = numbers[NULLS]._replace(value=7)
+    elif lie == "text":
+        texts[MOST] = texts[MOST]._replace(value=b"text 95")
+    else:
+        numbers[MOST if lie == "most" else LEAST] = numbers[MOST]._replace(value=(950).to_bytes(8, "little"))
+    lying = dumps(footer)
+    path.write_bytes(data[: -TRAILER - length] + lying + len(lying).to_bytes(4, "little") + b"PAR1")
+    group.inputs[1] = replace(group.inputs[1], size=path.stat().st_size)
+    result = group.rewritten()
+    # The least of the whole file is in an earlier row group: that lie is none of the file's.
+    assert result.way == (COPIED if lie == "least" else ENCODED)
+    if lie != "least":
+        assert "what the table's manifest does not" in result.why
+    assert told(result) == told(group.encoded())
 
 
 def footer_of(data: bytes) -> Any:

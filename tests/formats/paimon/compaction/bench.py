@@ -36,6 +36,8 @@ class Bench:
         self.stores = Stores({})
         self.known = KnownTables(self.stores)
         self.compactor = PaimonCompactor(self.stores, self.known)
+        # The new files of the last commit of which it was certain that nothing names them.
+        self.unused: set[str] = set()
 
     @property
     def catalog(self) -> Any:
@@ -49,6 +51,10 @@ class Bench:
     @property
     def table(self) -> PaimonTable:
         return self.known.now(self.location)
+
+    def named(self) -> set[str]:
+        """The names of the files that the table has."""
+        return {name for group in self.groups() for name in group.paths}
 
     def create(
         self, columns: pa.Schema, options: Mapping[str, str] | None = None, partitions: Sequence[str] = ()
@@ -116,7 +122,11 @@ class Bench:
         given = list(epochs) or [1] * len(answers)
         leases = {name: GroupLease(f"k/{name}", epoch) for name, epoch in zip(answers, given, strict=True)}
         said = {"lakewarden.run": run, "lakewarden.job": "compaction"}
-        return self.compactor.commit(self.pointer, prepared, answers, leases, said, NOW_MS, may_commit)
+        landed = self.compactor.commit(self.pointer, prepared, answers, leases, said, NOW_MS, may_commit)
+        self.unused = set(landed.unused.uris) - set(landed.unused.named() if landed.unused.uris else ())
+        if landed.failed is not None:
+            raise landed.failed
+        return landed
 
     def compact(self, meanwhile: Callable[[], object] = lambda: None, target: int = TARGET) -> Landed:
         prepared = self.prepared(target=target)

@@ -58,6 +58,9 @@ def test_a_group_whose_file_is_gone_is_dropped_and_the_others_land(bench: Bench)
     assert (landed.files_removed, len(landed.groups), len(landed.dropped)) == (3, 1, 1)
     assert "not in the table any more" in next(iter(landed.dropped.values()))
     assert bench.rows() == expected(100, *range(1, 12, 2))
+    # What was written for it is nobody's, and only that.
+    assert ["part=a" in path for path in bench.unused] == [True]
+    assert not {path.rpartition("/")[2] for path in bench.unused} & bench.named()
 
 
 def test_a_rollback_takes_groups_out(bench: Bench) -> None:
@@ -79,6 +82,7 @@ def test_a_table_that_was_altered_meanwhile_is_left_as_it_is(bench: Bench) -> No
     with pytest.raises(CommitConflictError, match="another schema"):
         bench.compact(lambda: bench.change_schema(SchemaChange.add_column("more", AtomicType("INT"))))
     assert len(bench.entries()) == 6
+    assert len(bench.unused) == 2
 
 
 def test_a_table_that_was_made_again_is_left_alone(bench: Bench) -> None:
@@ -101,6 +105,8 @@ def test_a_worker_that_was_given_up_does_not_commit(bench: Bench) -> None:
     with pytest.raises(LeaseLostError, match="epoch 8"):
         bench.commit(mine, answers, epochs=[7, 1])
     assert bench.rows() == expected(*range(12))
+    assert len(bench.unused) == 2
+    assert not {path.rpartition("/")[2] for path in bench.unused} & bench.named()
 
 
 def test_a_run_that_died_behind_its_commit_does_not_commit_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +127,16 @@ def test_a_run_that_died_behind_its_commit_does_not_commit_again(bench: Bench, m
     assert (landed.snapshot, landed.files_removed, landed.files_added, list(landed.groups)) == (4, 6, 2, ["g0", "g1"])
     assert [snapshot.id for snapshot in bench.table.main.snapshots] == [1, 2, 3, 4]
     assert bench.rows() == expected(*range(12))
+    assert bench.unused == set()
+
+
+def test_files_of_a_try_that_may_have_been_made_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every try came to its snapshot and heard that the number is another's: perhaps one was heard late."""
+    monkeypatch.setattr(committing, "_publish", lambda *_: False)
+    monkeypatch.setattr(committing, "FIRST_WAIT", 0.0)
+    with pytest.raises(CommitConflictError, match="met other writers"):
+        bench.compact()
+    assert bench.unused == set()
 
 
 def test_a_run_that_died_before_its_commit_leaves_the_table_as_it_was(bench: Bench) -> None:

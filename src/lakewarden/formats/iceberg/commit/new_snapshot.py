@@ -57,9 +57,16 @@ class Removal:
     branch: str = MAIN
     summary: Counter[str] = field(default_factory=Counter)
 
-    def manifest(self, files: Files, number: int, row: Record, goes: Goes) -> Record:
+    def manifest(
+        self,
+        files: Files,
+        number: int,
+        row: Record,
+        goes: Goes,
+        read: Callable[[Files, Record], AvroFile] = read_manifest,
+    ) -> Record:
         """Write the manifest of this row again, less the files that go; the row that names the new one."""
-        old = manifest_of_version(read_manifest(files, row), self.version)
+        old = manifest_of_version(read(files, row), self.version)
         counts: Counter[str] = Counter()
         entries = []
         oldest: list[int] = []

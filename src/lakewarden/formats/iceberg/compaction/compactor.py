@@ -30,8 +30,11 @@ from lakewarden.formats.iceberg.data.names import name_mapping
 from lakewarden.formats.iceberg.data.order import EQUALITY, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.places import check_places, directory_of, spread_of
 from lakewarden.formats.iceberg.data.rewrite import rewrite
+from lakewarden.formats.iceberg.data.row_groups import why_not
 from lakewarden.formats.iceberg.data.sort import check_sortable
+from lakewarden.formats.iceberg.data.told import told_of
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
+from lakewarden.formats.iceberg.manifests.opened import OpenedManifests
 from lakewarden.formats.iceberg.manifests.reader import data_files
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
@@ -111,6 +114,7 @@ class IcebergCompactor:
         self._files = files
         self._known = known
         self._versions = versions
+        self._opened = OpenedManifests()
 
     def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable:
         try:
@@ -154,7 +158,7 @@ class IcebergCompactor:
             raise PlanOutdatedError(f"{pointer.identifier} has no branch {branch} any more; nothing of it was changed")
         done = [name for group in _made_by(version, branch, run_id) for name in group]
         open_groups = [group for group in groups if group.name not in done]
-        head = read_head(self._files, document, base, _wanted(open_groups))
+        head = read_head(self._files, document, base, _wanted(open_groups), self._opened)
         kept: dict[str, _Kept] = {}
         dropped: dict[str, str] = {}
         by_engine: dict[str, EngineGroup] = {}
@@ -215,7 +219,9 @@ class IcebergCompactor:
         name = f"{properties['lakewarden.run']}/{pointer.identifier}/{_name_of(groups)}"
         table = name_within(pointer.identifier)
         versions, sent = self._versions(), prepared.kept.sent
-        commit = Commit(table, prepared.seen, groups, name, properties, now_ms, may_commit, prepared.branch, sent)
+        commit = Commit(
+            table, prepared.seen, groups, name, properties, now_ms, may_commit, prepared.branch, sent, self._opened
+        )
         outcome = replace_files(versions, self._files, commit)
         written = [file.path for group in groups if group.name not in sent for file in group.result.files]
         counted = outcome.summary.get
@@ -274,6 +280,9 @@ class IcebergCompactor:
             sort=current_sort_order(document),
             sizes=right_sizes(target),
         )
+        if why_not(order) is None:
+            told = (replace(one, told=told_of(live.file)) for one, live in zip(inputs, present, strict=True))
+            order = replace(order, inputs=tuple(told))
         return _Kept(spec, partition, order)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from lakewarden.formats.iceberg.data.columns import current_schema, current_sort_order
 from lakewarden.formats.iceberg.data.order import BY_ENGINE, NewFile, Order, Rewritten
-from lakewarden.model.compaction import CompactionPolicy, EngineGroup, GroupFiles, outputs_of
+from lakewarden.model.compaction import CompactionPolicy, EngineFiles, EngineGroup, GroupFiles, outputs_of
 from lakewarden.model.errors import (
     IncompleteManifestError,
     LakewardenError,
@@ -52,7 +52,7 @@ def engine_group(
     """A group as the engine is asked for it."""
     strategy, _, columns = group.engine.partition(":")
 
-    def answer(found: Sequence[Mapping[str, Any]] | LakewardenError) -> str:
+    def answer(found: EngineFiles | LakewardenError) -> str:
         if isinstance(found, LakewardenError):
             return Rewritten(order.group, code=found.code, message=found.message, hint=found.hint).dumps()
         try:
@@ -69,21 +69,27 @@ def engine_group(
         tuple(name for name in columns.split(",") if name),
         order.target,
         outputs_of(size, target),
+        any(one.deletes for one in order.inputs),
         answer,
     )
 
 
-def _answer(order: Order, spec: int, partition: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> Rewritten:
-    """What was written, once it is proven to be of this partition and to have no row too many or too few."""
-    rows, written = sum(one.rows for one in order.inputs), sum(int(file["record-count"]) for file in found)
-    deleted = rows - written
-    if deleted < 0 or (deleted and not any(one.deletes for one in order.inputs)):
+def _answer(order: Order, spec: int, partition: Mapping[str, Any], found: EngineFiles) -> Rewritten:
+    """What was written, once it is proven to be of this partition and to have no row too many or too few.
+
+    Without deletes the manifests say how many rows there are; with them Iceberg's reader was asked, apart from the writing.
+    """
+    files = found.files
+    rows, written = sum(one.rows for one in order.inputs), sum(int(file["record-count"]) for file in files)
+    expected = found.rows if any(one.deletes for one in order.inputs) else rows
+    if expected is None or not written == expected <= rows:
         raise IncompleteManifestError(
-            f"{rows} rows became {written} in files of Iceberg's own writers; nothing of the group was changed"
+            f"{rows} rows became {written} in files of Iceberg's own writers, and should have become "
+            f"{'a number that nobody counted' if expected is None else expected}; nothing of the group was changed"
         )
-    if any(int(file["spec-id"]) != spec or len(file["partition"]) != len(partition) for file in found):
+    if any(int(file["spec-id"]) != spec or len(file["partition"]) != len(partition) for file in files):
         raise IncompleteManifestError("Iceberg's own writers wrote into another partition; nothing was changed")
-    return Rewritten(order.group, rows, deleted, tuple(_new_file(file) for file in found), way=BY_ENGINE)
+    return Rewritten(order.group, rows, rows - written, tuple(_new_file(file) for file in files), way=BY_ENGINE)
 
 
 def _new_file(found: Mapping[str, Any]) -> NewFile:

@@ -7,7 +7,7 @@ sequence numbers it has, so only those are opened that can hold one of the files
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from lakewarden.formats.iceberg.manifests.files import (
     read_list,
     read_manifest,
 )
+from lakewarden.formats.iceberg.manifests.opened import OpenedManifests
 from lakewarden.formats.iceberg.partitions.bounds import may_hold
 from lakewarden.formats.iceberg.partitions.specs import Spec, specs_of
 from lakewarden.model.ports import Files
@@ -71,9 +72,16 @@ class Head:
         return Ages(known, oldest, of_all)
 
 
-def read_head(files: Files, document: Mapping[str, Any], snapshot: Mapping[str, Any], wanted: Wanted) -> Head:
+def read_head(
+    files: Files,
+    document: Mapping[str, Any],
+    snapshot: Mapping[str, Any],
+    wanted: Wanted,
+    opened: OpenedManifests | None = None,
+) -> Head:
     """Look for the wanted files, and for every delete that may apply to them. Raises what reading manifests raises."""
     version, specs = int(document["format-version"]), specs_of(document)
+    opened = opened or OpenedManifests()
     head = Head(read_list(files, snapshot), specs)
     rows = [(place, row) for place, row in enumerate(head.manifests.records) if live_count(row) != 0]
     data = [(place, row) for place, row in rows if content_of(row) == DATA]
@@ -83,7 +91,7 @@ def read_head(files: Files, document: Mapping[str, Any], snapshot: Mapping[str, 
         if len(head.data) == len(wanted.paths) or not _may_have(row, specs, values, wanted.sequences):
             head.unread.append(row)
             continue
-        for live in live_files(files, row, version):
+        for live in live_files(files, row, version, opened.read):
             if live.path in wanted.paths:
                 head.data[live.path] = place, live
             else:
@@ -96,7 +104,7 @@ def read_head(files: Files, document: Mapping[str, Any], snapshot: Mapping[str, 
     for place, row in rows if found else ():
         if content_of(row) != DELETES or not _may_delete(row, specs, nearby, since):
             continue
-        for live in live_files(files, row, version):
+        for live in live_files(files, row, version, opened.read):
             one = live_delete(live)
             everywhere = one.deletion.kind == EQUALITY and specs[live.spec].unpartitioned
             if everywhere or (one.about in wanted.paths if one.about is not None else live.partition in reached):
@@ -106,10 +114,12 @@ def read_head(files: Files, document: Mapping[str, Any], snapshot: Mapping[str, 
     return head
 
 
-def live_files(files: Files, row: Record, version: int) -> Iterator[LiveFile]:
+def live_files(
+    files: Files, row: Record, version: int, read: Callable[[Files, Record], AvroFile] = read_manifest
+) -> Iterator[LiveFile]:
     """The live files of a manifest, with what they inherit."""
     spec = int(row["partition_spec_id"])
-    entries = manifest_of_version(read_manifest(files, row), version).records
+    entries = manifest_of_version(read(files, row), version).records
     for entry in spelled_out(entries, row, version):
         if entry["status"] != DELETED:
             yield LiveFile(spec, int(entry["sequence_number"]) if version > 1 else 0, entry)

@@ -11,7 +11,8 @@ from lakewarden.formats.avro import AvroFile, Record, write_avro
 from lakewarden.formats.iceberg.commit.new_snapshot import Removal, create_new
 from lakewarden.formats.iceberg.compaction.head import Head
 from lakewarden.formats.iceberg.data.order import NewFile, Order, Rewritten
-from lakewarden.formats.iceberg.manifests.files import ADDED, DATA, manifest_of_version, read_manifest, set_counts
+from lakewarden.formats.iceberg.manifests.files import ADDED, DATA, manifest_of_version, set_counts
+from lakewarden.formats.iceberg.manifests.opened import OpenedManifests
 from lakewarden.formats.iceberg.partitions.summaries import partition_summaries
 from lakewarden.model.ports import Files
 
@@ -84,6 +85,7 @@ def new_manifests(
     written: Sequence[Sequence[Record]],
     read_at: int,
     first: int,
+    opened: OpenedManifests,
 ) -> Iterator[Record]:
     """Manifests of the new files, one for each spec, written in the form of one that held their inputs.
 
@@ -95,7 +97,7 @@ def new_manifests(
         if entries:
             place = head.data[group.first][0]
             if place not in models:
-                found = read_manifest(files, head.manifests.records[place])
+                found = opened.read(files, head.manifests.records[place])
                 models[place] = manifest_of_version(replace(found, records=()), removal.version)
             by_form.setdefault((group.spec, _partition_form(models[place])), []).append((group, entries))
     for number, ((spec, _), some) in enumerate(sorted(by_form.items(), key=lambda item: item[0]), start=first):

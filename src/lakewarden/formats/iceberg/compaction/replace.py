@@ -22,6 +22,7 @@ from lakewarden.formats.iceberg.compaction.new_manifests import Replacement, new
 from lakewarden.formats.iceberg.data.applicable import LiveFile, idle_deletes, live_delete
 from lakewarden.formats.iceberg.data.order import EQUALITY
 from lakewarden.formats.iceberg.manifests.files import DATA
+from lakewarden.formats.iceberg.manifests.opened import OpenedManifests
 from lakewarden.formats.iceberg.metadata.known import Version
 from lakewarden.formats.iceberg.metadata.refs import MAIN, ancestors, head_of
 from lakewarden.formats.iceberg.partitions.drop import COMMIT, commits_in
@@ -56,6 +57,7 @@ class Commit:
     may_commit: Callable[[], None]
     branch: str = MAIN
     sent: set[str] = field(default_factory=set)
+    opened: OpenedManifests = field(default_factory=OpenedManifests)
 
     @property
     def base(self) -> Mapping[str, Any]:
@@ -190,7 +192,7 @@ def _head(version: Version, files: Files, commit: Commit) -> Head:
         frozenset(key_of(group.spec, group.partition) for group in commit.groups),
         frozenset(one.sequence for one in inputs) if numbered else None,
     )
-    return read_head(files, version.document, snapshot, wanted)
+    return read_head(files, version.document, snapshot, wanted, commit.opened)
 
 
 def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
@@ -236,11 +238,11 @@ def _snapshot(
         return live.path in gone if content == DATA else live_delete(live).deletion.name in idle
 
     rows = [
-        removal.manifest(files, place, row, goes) if place in affected else dict(row)
+        removal.manifest(files, place, row, goes, commit.opened.read) if place in affected else dict(row)
         for place, row in enumerate(head.manifests.records)
     ]
     first = len(head.manifests.records)
-    added = list(new_manifests(files, removal, head, landing, written, read_at, first))
+    added = list(new_manifests(files, removal, head, landing, written, read_at, first, commit.opened))
     removal.summary["changed-partition-count"] = len({key_of(group.spec, group.partition) for group in landing})
     properties = {**commit.properties, COMMIT: commit.name, **_lineage(commit, head, landing)}
     return removal.snapshot(files, version.document, head.manifests, [*added, *rows], commit.now_ms, properties)

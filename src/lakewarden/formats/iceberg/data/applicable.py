@@ -71,6 +71,8 @@ class DeleteIndex:
 
     def on(self, data: LiveFile) -> Iterator[LiveDelete]:
         """What applies to a data file."""
+        if not (self._by_path or self._by_partition or self._everywhere):
+            return
         nearby = (
             *self._by_path.get(data.path, ()),
             *self._by_partition.get(data.partition, ()),

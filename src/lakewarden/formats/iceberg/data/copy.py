@@ -38,6 +38,7 @@ from lakewarden.formats.iceberg.data.row_groups import Leaf, Piece, bins, checke
 from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source, Sources
 from lakewarden.formats.iceberg.data.statistics import Ends, as_column, ends_of
 from lakewarden.formats.iceberg.data.thrift import Struct
+from lakewarden.formats.iceberg.data.told import check_told
 from lakewarden.formats.iceberg.data.write import Style, described
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.model.errors import IncompleteManifestError
@@ -69,11 +70,13 @@ class _Copy:
         self._lineage = {str(one.name): int(id_of(one) or 0) for one in lineage}
         self._elements = expected_elements(order.columns, self._lineage)
         self._leaves = [leaf for leaf in Leaf.of(self._elements) if not leaf.repeated]
+        self._kinds = list(_kinds(self._leaves, self._schema))
 
     def copied(self) -> Rewritten:
         footers = self._footers()
         pieces = checked_pieces(self._order, footers, self._elements, self._lineage)
         self._check_schema(_opened(new_footer(footers, (), 0, created_by(footers))))
+        self._check_told(pieces)
         made: list[NewFile] = []
         sources = Sources(self._files, self._order.inputs)
         try:
@@ -107,6 +110,13 @@ class _Copy:
         # What Arrow does not read, other readers may read otherwise: its bytes are not put under a footer that is sound.
         _opened(end[-wanted:])
         return end[-wanted:-TRAILER]
+
+    def _check_told(self, pieces: Sequence[Piece]) -> None:
+        style, kinds = Style(self._order.properties, annotated(self._order.columns)), dict(self._kinds)
+        for place, one in enumerate(self._order.inputs):
+            if one.told is not None:
+                mine = [piece for piece in pieces if piece.source == place]
+                check_told(one.path, one.told, mine, kinds, style.metrics(self._schema))
 
     def _check_schema(self, found: pq.FileMetaData) -> None:
         """Arrow must see the table's columns and ids in the new footer too."""

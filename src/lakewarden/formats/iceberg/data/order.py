@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from lakewarden.formats.iceberg.data.places import Spread
@@ -33,8 +33,23 @@ class DeleteFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a manifest says of a data file's columns, by id: bounds as bytes, in hex, and nulls."""
+
+    lower: Mapping[int, str]
+    upper: Mapping[int, str]
+    nulls: Mapping[int, int]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Mapping[str, Any]]) -> Self:
+        """As JSON has it."""
+        return cls(**{name: {int(n): value for n, value in said.items()} for name, said in found.items()})
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
-    """A data file to be rewritten, with the deletes that apply to it and to no other reading of it."""
+    """A data file to be rewritten, with the deletes that apply to it and to no other reading of it. `told` is there only
+    where its row groups may be copied."""
 
     path: str
     size: int
@@ -42,6 +57,7 @@ class Input:
     sequence: int
     first_row_id: int | None = None
     deletes: tuple[DeleteFile, ...] = ()
+    told: Told | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +87,7 @@ class Order:
     sizes: tuple[int, int] = (0, 0)
 
     def dumps(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(_values(self), default=_values)
 
     @classmethod
     def loads(cls, text: str) -> Self:
@@ -83,6 +99,7 @@ class Order:
                     "deletes": tuple(
                         DeleteFile(**{**some, "equality_ids": tuple(some["equality_ids"])}) for some in one["deletes"]
                     ),
+                    "told": None if one["told"] is None else Told.of(one["told"]),
                 }
             )
             for one in found["inputs"]
@@ -138,6 +155,11 @@ class Rewritten:
     def loads(cls, text: str) -> Self:
         found = json.loads(text)
         return cls(**{**found, "files": tuple(_new_file(file) for file in found["files"])})
+
+
+def _values(found: Any) -> dict[str, Any]:
+    """A dataclass as JSON has it. Unlike `asdict` it copies nothing: groups have thousands of inputs."""
+    return {each.name: getattr(found, each.name) for each in fields(found)}
 
 
 def _new_file(found: Mapping[str, Any]) -> NewFile:

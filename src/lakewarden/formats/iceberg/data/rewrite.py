@@ -28,18 +28,19 @@ from lakewarden.formats.iceberg.data.columns import (
 from lakewarden.formats.iceberg.data.copy import copied
 from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
 from lakewarden.formats.iceberg.data.foreign_footer import NotCopiedError
-from lakewarden.formats.iceberg.data.names import NAME_MAPPING, has_ids, renamed, with_ids
+from lakewarden.formats.iceberg.data.inputs import InputRows
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
-from lakewarden.formats.iceberg.data.source import BATCH_ROWS, DataFiles, Source
+from lakewarden.formats.iceberg.data.source import DataFiles, Source, one_by_one
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.new_files import check_sum
-from lakewarden.formats.parquet_rows import aligned_batches
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
 from lakewarden.model.uri import canonical
+
+_NO_POSITIONS: Positions = np.empty(0, np.int64)
 
 
 def rewrite(order: Order, files: DataFiles, scratch: Path) -> Rewritten:
@@ -76,13 +77,14 @@ class _Group:
         self._writer = Writer(files, order.prefix, self._schema, style, order.target, scratch, order.spread)
         defaults = initial_defaults(order.columns) | initial_defaults({"fields": order.dropped})
         known = {"fields": [*order.columns["fields"], *order.dropped]}
-        self._absent = Absent(defaults, partition_constants(known, order.constants))
+        absent = Absent(defaults, partition_constants(known, order.constants))
+        self._inputs = InputRows([*self._own, *self._keyed, *self._lineage], absent, order.names)
         self._equality: dict[tuple[str, ...], list[EqualityKeys]] = {}
         self._deleted = 0
 
     def rewrite(self) -> Rewritten:
-        for one in self._order.inputs:
-            for batch in self._rows(one):
+        for one, source in one_by_one(self._files, self._order.inputs):
+            for batch in self._rows(one, source):
                 (self._sorter or self._writer).add(batch)
         for batch in self._sorter.rows() if self._sorter is not None else ():
             self._writer.add(batch)
@@ -92,26 +94,25 @@ class _Group:
         check_sum(rows, self._deleted, written)
         return Rewritten(self._order.group, rows, self._deleted, tuple(self._writer.files))
 
-    def _rows(self, one: Input) -> Iterator[pa.RecordBatch]:
+    def _rows(self, one: Input, source: Source) -> Iterator[pa.RecordBatch]:
         """The rows of one input that are not deleted, as they are to be written."""
         gone = self._positions(one)
         keys = self._keys(one)
         at = 0
-        for batch in self._batches(one):
-            fields = [*self._own, *self._keyed, *self._lineage]
-            whole = projected(batch, fields, self._absent)
-            if self._lineage:
-                whole = _with_lineage(whole, one, at)
+        for found in self._inputs.of(source.opened(), one.path):
+            whole = _with_lineage(found, one, at) if self._lineage else found
             kept = self._kept(whole, at, gone, keys)
-            at += batch.num_rows
+            at += whole.num_rows
             left = whole if kept is None else whole.filter(kept)
             self._deleted += whole.num_rows - left.num_rows
-            yield left.select(self._written)
+            yield left.select(self._written) if self._keyed else left
         if at != one.rows:
             raise IncompleteManifestError(f"{one.path} has {at} rows and should have {one.rows}; nothing was rewritten")
 
     def _kept(self, rows: pa.RecordBatch, at: int, gone: Positions, keys: Sequence[EqualityKeys]) -> pa.Array | None:
         """Which rows stay; None if all do."""
+        if not len(gone) and not keys:
+            return None
         kept = np.ones(rows.num_rows, bool)
         first, last = np.searchsorted(gone, [at, at + rows.num_rows])
         kept[gone[first:last] - at] = False
@@ -120,32 +121,10 @@ class _Group:
             kept &= ~found.hits(columns).to_numpy(zero_copy_only=False)
         return None if kept.all() else pa.array(kept)
 
-    def _batches(self, one: Input) -> Iterator[pa.RecordBatch]:
-        file = Source.of(self._files, one).opened()
-        wanted = {id_of(field) for field in [*self._own, *self._keyed, *self._lineage]}
-        schema = file.schema_arrow
-        by_name = self._order.names is not None and not has_ids(schema)
-        if by_name:
-            assert self._order.names is not None
-            schema = with_ids(schema, self._order.names)
-        elif any(id_of(field) is None for field in schema):
-            raise UnsupportedTableError(
-                f"{one.path} was written before its table was Iceberg's, and its columns have no ids; "
-                "nothing was rewritten",
-                hint=f"Set the table's {NAME_MAPPING}, as Iceberg's own migration procedures do.",
-            )
-        if any(column.physical_type == "INT96" for column in _leaves(file)):
-            raise UnsupportedTableError(f"{one.path} stores times in an outdated form; nothing was rewritten")
-        places = [place for place, field in enumerate(schema) if id_of(field) in wanted]
-        if not places:
-            yield from _empty(file)
-            return
-        names = [schema.field(place).name for place in places]
-        for batch in aligned_batches(file, names, BATCH_ROWS):
-            yield renamed(batch, schema) if by_name else batch
-
     def _positions(self, one: Input) -> Positions:
-        found: list[Positions] = [np.empty(0, np.int64)]
+        if not one.deletes:
+            return _NO_POSITIONS
+        found: list[Positions] = [_NO_POSITIONS]
         vectors = [deletion for deletion in one.deletes if deletion.kind == VECTOR]
         # A vector holds everything that position deletes said before it.
         for deletion in vectors or [deletion for deletion in one.deletes if deletion.kind == POSITION]:
@@ -176,6 +155,8 @@ class _Group:
     def _keys(self, one: Input) -> list[EqualityKeys]:
         """The equality deletes of one input, those that go by the same columns together."""
         mine = [deletion for deletion in one.deletes if deletion.kind == EQUALITY]
+        if not mine:
+            return []
         names = tuple(sorted(deletion.path for deletion in mine))
         if names not in self._equality:
             by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
@@ -206,19 +187,6 @@ class _Group:
                 )
             rows += [projected(batch, fields, Absent()) for batch in table.to_batches()]
         return EqualityKeys.of(fields, pa.Table.from_batches(rows, schema=pa.schema(fields)))
-
-
-def _leaves(file: pq.ParquetFile) -> Iterator[Any]:
-    return (file.schema.column(place) for place in range(len(file.schema)))
-
-
-def _empty(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """As many rows as the file has, of no column."""
-    left = file.metadata.num_rows
-    while left > 0:
-        rows = min(left, BATCH_ROWS)
-        yield pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-        left -= rows
 
 
 def _column(rows: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -18,6 +18,8 @@ BATCH_ROWS = 65_536
 # A file up to this size is fetched whole: a request for each of its columns would cost more than its bytes.
 WHOLE = 64 << 20
 _PIECE = 8 << 20
+# Small files are fetched so many, and so many bytes, at a time: side by side, where each costs a round trip.
+_AT_ONCE, _AT_ONCE_BYTES, _READERS = 64, 16 << 20, 16
 
 
 class DataFiles(Sink, Protocol):
@@ -62,6 +64,31 @@ class Source:
 
     def stretch(self, start: int, length: int) -> bytes:
         return b"".join(self.pieces(start, length))
+
+
+def one_by_one(files: DataFiles, inputs: Sequence[Input]) -> Iterator[tuple[Input, Source]]:
+    """Each data file with its bytes, in order; small ones of a store are fetched some at a time, before they are used."""
+    waiting: list[Input] = []
+    weight = 0
+    with ThreadPoolExecutor(_READERS) as pool:
+        for one in inputs:
+            if weight + one.size > _AT_ONCE_BYTES or len(waiting) == _AT_ONCE:
+                yield from _side_by_side(files, waiting, pool)
+                waiting, weight = [], 0
+            waiting.append(one)
+            weight += one.size
+        yield from _side_by_side(files, waiting, pool)
+
+
+def _side_by_side(
+    files: DataFiles, inputs: Sequence[Input], pool: ThreadPoolExecutor
+) -> Iterator[tuple[Input, Source]]:
+    if len(inputs) < 2 or canonical(inputs[0].path).startswith("file:"):
+        # A disk has no round trips that could be saved.
+        found: Iterable[Source] = (Source.of(files, one) for one in inputs)
+    else:
+        found = pool.map(Source.of, [files] * len(inputs), inputs)
+    yield from zip(inputs, found, strict=True)
 
 
 class Sources:

@@ -6,7 +6,6 @@ Fields that a newer version of the format asks for are added behind the others; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 from lakewarden.formats.avro import AvroFile, Record, read_avro
@@ -93,8 +92,9 @@ def list_of_version(file: AvroFile, version: int) -> AvroFile:
 def manifest_of_version(file: AvroFile, version: int) -> AvroFile:
     """The manifest in the form that this version of the format asks for."""
     schema, added = _widened(file.schema, _ENTRY_FIELDS, version)
-    place = next(field for field in schema["fields"] if field["name"] == "data_file")
-    place["type"], more = _widened(place["type"], _FILE_FIELDS, version)
+    place = next(n for n, field in enumerate(schema["fields"]) if field["name"] == "data_file")
+    of_file, more = _widened(schema["fields"][place]["type"], _FILE_FIELDS, version)
+    schema["fields"][place] = {**schema["fields"][place], "type": of_file}
     records = tuple({**added, **row, "data_file": {**more, **row["data_file"]}} for row in file.records)
     header = {"content": "data", **file.header, "format-version": str(version)}
     return AvroFile(schema, file.codec, records, header if version > 1 else file.header)
@@ -102,7 +102,8 @@ def manifest_of_version(file: AvroFile, version: int) -> AvroFile:
 
 def _widened(schema: Record, fields: Iterable[Sequence[Any]], version: int) -> tuple[Record, Record]:
     """The record schema with what it lacks in that version, and the values of what was added."""
-    wide = deepcopy(schema)
+    # The fields themselves are never changed, only their list: records share them.
+    wide = {**schema, "fields": list(schema["fields"])}
     known = {field["name"] for field in wide["fields"]}
     added: Record = {}
     for since, name, number, kind, value in fields:

@@ -70,7 +70,7 @@ def specs_of(document: Mapping[str, Any]) -> dict[int, Spec]:
 
 def key_of(spec: int, partition: Mapping[str, Any] | None) -> bytes:
     """A file's partition by its spec and values, as they are counted."""
-    return partition_key(spec, (partition or {}).values())
+    return partition_key(spec, partition.values()) if partition else f"[{spec},[]]".encode()
 
 
 def decode(key: bytes, specs: Mapping[int, Spec]) -> tuple[Spec, list[Any]]:

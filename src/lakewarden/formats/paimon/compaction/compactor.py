@@ -17,6 +17,7 @@ from lakewarden.formats.paimon.compaction.replace import (
     BYTES_REMOVED,
     FILES_ADDED,
     FILES_REMOVED,
+    Outcome,
     Replacement,
     groups_of,
     live_inputs,
@@ -36,9 +37,16 @@ from lakewarden.model.compaction import (
     GroupLease,
     Landed,
     Prepared,
+    Unused,
     roll_size,
 )
-from lakewarden.model.errors import LakewardenError, PlanOutdatedError, UnreadableMetadataError
+from lakewarden.model.errors import (
+    CommitConflictError,
+    LakewardenError,
+    LeaseLostError,
+    PlanOutdatedError,
+    UnreadableMetadataError,
+)
 from lakewarden.model.ports import Blobs, Files, ReadAvro, Rows
 from lakewarden.model.table import ManifestList, NamedManifest, Pointer, TableState
 from lakewarden.model.uri import FileUri
@@ -145,7 +153,13 @@ class PaimonCompactor:
             return Landed(None, (), dropped)
         user = _user(properties["lakewarden.run"])
         commit = Commit(user, _identifier(group.order.group for group in groups), now_ms, properties, COMPACT)
-        outcome = replace_files(prepared.seen, groups, commit, self._files, self._known.now, may_commit)
+        sent: set[str] = set()
+        failed: LakewardenError | None = None
+        try:
+            outcome = replace_files(prepared.seen, groups, commit, self._files, self._known.now, may_commit, sent)
+        except (CommitConflictError, LeaseLostError, PlanOutdatedError) as error:
+            outcome, failed = Outcome(), error
+        written = [file.path for group in groups if group.order.group not in sent for file in group.result.files]
         said = outcome.properties.get
         return Landed(
             outcome.snapshot,
@@ -155,7 +169,16 @@ class PaimonCompactor:
             int(said(FILES_REMOVED, 0)),
             int(said(BYTES_ADDED, 0)),
             int(said(BYTES_REMOVED, 0)),
+            # A snapshot that a try of an earlier process left says by its groups which files are in the table.
+            unused=Unused(() if set(outcome.landed) - sent else written, lambda: self._named(prepared.seen, written)),
+            failed=failed,
         )
+
+    def _named(self, seen: PaimonTable, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that the table's newest snapshot names."""
+        table = self._known.now(seen.location)
+        head = read_head(table, Layout.of(table), {_name(path) for path in paths}, self._files)
+        return {path for path in paths if _name(path) in head.files}
 
 
 def _order(

@@ -69,10 +69,13 @@ def replace_files(
     files: Files,
     table_now: Callable[[str], PaimonTable],
     may_commit: Callable[[], None],
+    sent: set[str],
     sleep: Callable[[float], None] = time.sleep,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Outcome:
     """Put the new files in the place of the old ones on the main branch. A repeated call finds the commit of the first.
+
+    `sent` takes the groups of every try that came to its snapshot: of all others it is certain that none names their files.
 
     Raises CommitConflictError if other writers were quicker too often or changed what the groups stand on, LeaseLostError
     if somebody else has committed under a later epoch of a group's lease, and what reading the table raises.
@@ -103,7 +106,11 @@ def replace_files(
         outcome = Outcome(None, [g.order.group for g in landing], dropped, changes.properties)
         return changes
 
-    made = commit_changes(seen.location, read, plan, commit, files, sleep, new_id, may_commit)
+    def may_publish() -> None:
+        may_commit()
+        sent.update(outcome.landed)
+
+    made = commit_changes(seen.location, read, plan, commit, files, sleep, new_id, may_publish)
     if made is None:
         return outcome
     if outcome.landed:

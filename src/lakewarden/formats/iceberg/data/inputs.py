@@ -1,0 +1,99 @@
+"""The data files of a group as rows of the table's columns. What files of one schema have in common is found out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewarden.formats.iceberg.data.columns import id_of
+from lakewarden.formats.iceberg.data.names import NAME_MAPPING, Names, has_ids, renamed, with_ids
+from lakewarden.formats.iceberg.data.projection import Absent, projected
+from lakewarden.formats.iceberg.data.source import BATCH_ROWS
+from lakewarden.formats.parquet_rows import aligned_batches, flat_columns
+from lakewarden.model.errors import UnsupportedTableError
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How files of one schema are read: `columns` by name (None: all of them), `schema` with ids, `places` of the wanted
+    fields in a batch where none has to be turned into another type."""
+
+    parquet: pq.ParquetSchema
+    arrow: pa.Schema
+    schema: pa.Schema
+    by_name: bool
+    columns: tuple[str, ...] | None
+    flat: tuple[int, ...]
+    places: tuple[int, ...] | None
+
+    def is_of(self, file: pq.ParquetFile) -> bool:
+        return bool(self.parquet.equals(file.schema)) and self.arrow.equals(file.schema_arrow, check_metadata=True)
+
+
+class InputRows:
+    """Reads data files under these fields; `names` is the mapping by which files without ids are read."""
+
+    def __init__(self, fields: Sequence[pa.Field], absent: Absent, names: Names | None) -> None:
+        self._fields, self._absent, self._names = list(fields), absent, names
+        self._schema = pa.schema(self._fields)
+        self._last: _Shape | None = None
+
+    def of(self, file: pq.ParquetFile, path: str) -> Iterator[pa.RecordBatch]:
+        """All rows of a file. Raises UnsupportedTableError for what cannot be read exactly, ValueError for a damaged one."""
+        if self._last is None or not self._last.is_of(file):
+            self._last = self._shape(file, path)
+        shape = self._last
+        all_rows = aligned_batches(file, shape.columns, BATCH_ROWS, shape.flat)
+        for batch in all_rows if shape.columns != () else _empty(file):
+            if shape.places is not None:
+                yield pa.RecordBatch.from_arrays([batch.column(n) for n in shape.places], schema=self._schema)
+            else:
+                found = renamed(batch, shape.schema) if shape.by_name else batch
+                yield projected(found, self._fields, self._absent)
+
+    def _shape(self, file: pq.ParquetFile, path: str) -> _Shape:
+        schema = file.schema_arrow
+        by_name = self._names is not None and not has_ids(schema)
+        if by_name:
+            assert self._names is not None
+            schema = with_ids(schema, self._names)
+        elif any(id_of(field) is None for field in schema):
+            raise UnsupportedTableError(
+                f"{path} was written before its table was Iceberg's, and its columns have no ids; "
+                "nothing was rewritten",
+                hint=f"Set the table's {NAME_MAPPING}, as Iceberg's own migration procedures do.",
+            )
+        if any(file.schema.column(place).physical_type == "INT96" for place in range(len(file.schema))):
+            raise UnsupportedTableError(f"{path} stores times in an outdated form; nothing was rewritten")
+        wanted = {id_of(field) for field in self._fields}
+        present = [place for place, field in enumerate(schema) if id_of(field) in wanted]
+        columns = None if len(present) == len(schema) else tuple(schema.field(place).name for place in present)
+        places = None if by_name or not present else self._places([schema.field(place) for place in present])
+        flat = tuple(flat_columns(file))
+        return _Shape(file.schema, file.schema_arrow, schema, by_name, columns, flat, places)
+
+    def _places(self, stored: Sequence[pa.Field]) -> tuple[int, ...] | None:
+        """Where each wanted field is among these; None unless all are there, in the very types that are wanted."""
+        found = {id_of(field): place for place, field in enumerate(stored)}
+        places = tuple(found.get(id_of(field), -1) for field in self._fields)
+        if len(found) < len(stored) or -1 in places:
+            return None
+        same = (
+            stored[place].type.equals(field.type, check_metadata=True)
+            for place, field in zip(places, self._fields, strict=True)
+        )
+        return places if all(same) else None
+
+
+def _empty(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """As many rows as the file has, of no column."""
+    left = file.metadata.num_rows
+    while left > 0:
+        rows = min(left, BATCH_ROWS)
+        found: Any = pa.array([{}] * rows, pa.struct([]))
+        yield pa.RecordBatch.from_struct_array(found)
+        left -= rows
