@@ -7,26 +7,35 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.jobs.compaction.workers.busy_lake import BusyLake
+from tests.jobs.compaction.workers.spark_writer import add_spark_writer
 from tests.jobs.compaction.workers.test_workers import make_lake, told
 from tests.support.storage import Seaweed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.timeout(7200),
     pytest.mark.usefixtures("java"),
     pytest.mark.filterwarnings("ignore:Delete operation did not match"),
+    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),  # PyIceberg, of the other writer's table
 ]
 WORKERS, KILLS, PAUSES = 5, 50, 20
 
 
 @pytest.fixture(params=["postgresql", "rest"])
-def lake(request: pytest.FixtureRequest, seaweed: Seaweed, postgres_url: str, tmp_path: Path) -> Iterator[BusyLake]:
+def lake(
+    request: pytest.FixtureRequest, seaweed: Seaweed, postgres_url: str, spark: SparkSession, tmp_path: Path
+) -> Iterator[BusyLake]:
     serve = request.getfixturevalue("serve") if request.param == "rest" else None
     with make_lake(seaweed, postgres_url, serve, tmp_path) as found:
+        add_spark_writer(found, spark, seaweed)
         yield found
 
 

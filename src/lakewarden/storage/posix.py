@@ -6,6 +6,7 @@ import builtins
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PIECE = 8 << 20
+# So many bytes of a large file are worth starting the disk for.
+_STRETCH = 16 << 20
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 4 << 10, 1 << 30
 
 
@@ -265,14 +268,27 @@ def _write_temporary(path: str, pieces: Iterator[bytes]) -> str:
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         with os.fdopen(fd, "wb") as file:
+            written = started = 0
             for piece in pieces:
                 file.write(piece)
+                written += len(piece)
+                if written - started >= _STRETCH:
+                    file.flush()
+                    _start_writing_back(fd, started, written - started)
+                    started = written
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
         drop_temporary(temporary)
         raise
     return temporary
+
+
+def _start_writing_back(fd: int, start: int, length: int) -> None:
+    """Let the disk begin with what is written so far, while the rest is made: the sync at the end has less to wait for."""
+    if hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # an advice; the sync counts
+            os.posix_fadvise(fd, start, length, os.POSIX_FADV_DONTNEED)
 
 
 def _sync_directory(directory: str) -> None:

@@ -51,7 +51,7 @@ def shared_out(weights: Sequence[int], least: int) -> list[list[int]]:
     tasks: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(wanted)]
     for place in sorted(range(len(weights)), key=lambda place: -weights[place]):
         load, number, some = heapq.heappop(tasks)
-        heapq.heappush(tasks, (load + weights[place], number, [*some, place]))
+        heapq.heappush(tasks, (load + max(1, weights[place]), number, [*some, place]))
     return [some for _, _, some in sorted(tasks, key=lambda task: (-task[0], task[1]))]
 
 

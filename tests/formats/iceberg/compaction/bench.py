@@ -88,7 +88,7 @@ class Bench:
         path = f"{self.document['location']}/data/{uuid.uuid4()}-deletes.parquet"
         pq.write_table(rows, local_path(path), store_schema=False)
         if content == EQUALITY:
-            more["equality_ids"] = [number for _, number in columns]
+            more.setdefault("equality_ids", [number for _, number in columns])
         file = {
             **dict.fromkeys(like.file), "content": content, "file_path": path, "file_format": "PARQUET",
             "partition": like.file["partition"], "record_count": rows.num_rows,

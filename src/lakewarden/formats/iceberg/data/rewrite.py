@@ -180,13 +180,19 @@ class _Group:
                 raise IncompleteManifestError(
                     f"{deletion.path} has {table.num_rows} deletes and should have {deletion.rows}; nothing was rewritten"
                 )
-            present = {id_of(field) for field in table.schema}
-            if not set(ids) <= present:
-                raise UnsupportedTableError(
-                    f"{deletion.path} lacks a column that it deletes by, or has it within another; nothing was rewritten"
-                )
-            rows += [projected(batch, fields, Absent()) for batch in table.to_batches()]
+            rows += [projected(_keys_of(batch, ids, deletion), fields, Absent()) for batch in table.to_batches()]
         return EqualityKeys.of(fields, pa.Table.from_batches(rows, schema=pa.schema(fields)))
+
+
+def _keys_of(batch: pa.RecordBatch, ids: Sequence[int], deletion: DeleteFile) -> pa.RecordBatch:
+    """The columns that a file deletes by, those within structs too: a missing struct has no member."""
+    found = {id_of(field): (field, array) for field, array in _columns(batch.schema, batch.columns)}
+    if not set(ids) <= set(found):
+        raise UnsupportedTableError(
+            f"{deletion.path} lacks a column that it deletes by, or has it within a list; nothing was rewritten"
+        )
+    fields, arrays = zip(*(found[number] for number in ids), strict=True)
+    return pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema([field.with_nullable(True) for field in fields]))
 
 
 def _column(rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
