@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from math import ceil
 from typing import Any, Protocol
 
+from lakewarden.model.engine_group import EngineGroup
 from lakewarden.model.errors import LakewardenError, Refusal
-from lakewarden.model.manifests import JavaTable
 from lakewarden.model.ports import Blobs, ReadAvro, Rows
 from lakewarden.model.table import ManifestList, NamedManifest, Pointer, TableState
 from lakewarden.model.worth import Worth
@@ -279,34 +279,6 @@ class GroupFiles:
     def place(self) -> str:
         """Short, and tells the partitions of a table apart, on each branch: the group's lease is held on it."""
         return hashlib.sha256(self.branch.encode() + b"\0" + (self.partition or b"")).hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class EngineGroup:
-    """A group whose new files the format's own engine writes: how, to which size and number, by which columns.
-
-    `counted`: deletes apply, so only the engine's reader can tell how many rows there are to write. `answer` turns what the
-    engine wrote, or why it did not, into what a task of ours would answer.
-    """
-
-    table: JavaTable
-    paths: tuple[str, ...]
-    spec: int
-    strategy: str
-    columns: tuple[str, ...]
-    target: int
-    outputs: int
-    counted: bool
-    answer: Callable[[EngineFiles | LakewardenError], str]
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFiles:
-    """New files as the format's own JSON describes them. `rows` is how many its reader finds in the old ones, less those
-    that are deleted; None if it was not asked."""
-
-    files: Sequence[Mapping[str, Any]]
-    rows: int | None = None
 
 
 @dataclass(frozen=True)

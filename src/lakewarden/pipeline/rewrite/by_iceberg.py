@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakewarden.model.compaction import EngineFiles, EngineGroup
+from lakewarden.model.engine_group import EngineFiles, EngineGroup
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.manifests import JavaTable
 from lakewarden.pipeline.rewrite.manifests import check_runtime, first_line, in_transaction

@@ -8,7 +8,8 @@ import pytest
 
 from lakewarden.formats.iceberg.compaction.engine import engine_group
 from lakewarden.formats.iceberg.data.order import POSITION, DeleteFile, Input, Order, Rewritten
-from lakewarden.model.compaction import EngineFiles, GroupFiles
+from lakewarden.model.compaction import GroupFiles
+from lakewarden.model.engine_group import EngineFiles
 from lakewarden.model.manifests import JavaTable
 
 DELETE = DeleteFile("s3://b/d", POSITION, 10, 2)

@@ -45,7 +45,6 @@ from lakewarden.formats.iceberg.rewrite.rewriter import java_properties
 from lakewarden.model.compaction import (
     Compactable,
     CompactionPolicy,
-    EngineGroup,
     GroupFiles,
     GroupLease,
     Landed,
@@ -54,6 +53,7 @@ from lakewarden.model.compaction import (
     right_sizes,
     roll_size,
 )
+from lakewarden.model.engine_group import EngineGroup
 from lakewarden.model.errors import (
     LakewardenError,
     LeftToEngineError,

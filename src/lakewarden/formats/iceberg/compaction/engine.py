@@ -7,7 +7,8 @@ from typing import Any
 
 from lakewarden.formats.iceberg.data.columns import current_schema, current_sort_order
 from lakewarden.formats.iceberg.data.order import BY_ENGINE, NewFile, Order, Rewritten
-from lakewarden.model.compaction import CompactionPolicy, EngineFiles, EngineGroup, GroupFiles, outputs_of
+from lakewarden.model.compaction import CompactionPolicy, GroupFiles, outputs_of
+from lakewarden.model.engine_group import EngineFiles, EngineGroup
 from lakewarden.model.errors import (
     IncompleteManifestError,
     LakewardenError,
