@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.ledger.fleet import FleetSummary
+from lakewarden.ledger.requests import Request
 from lakewarden.model.service import RequestStatus
 from lakewarden.reports.page.pictures import scale, stacked
 from lakewarden.reports.page.text import number, size
@@ -19,6 +20,7 @@ DAYS = 30
 WEEK = timedelta(days=7)
 MOST_CODES = 5
 MOST_ROWS = 6
+LOOKED_AT = 50
 WORDS = {"refused": "refused", "attention": "to look at", "healthy": "healthy"}
 
 
@@ -43,6 +45,7 @@ def overview(service: Service) -> dict[str, Any]:
         "due": [one for one in ledger.schedules.list() if one.next_due is not None][:MOST_ROWS],
         "failures": [run_row(service, run, now) for run in failures],
         "failed": failed,
+        "unrun": _never_ran(service, now),
     }
 
 
@@ -75,6 +78,13 @@ def _tiles(service: Service, summary: FleetSummary, freed: int, now: datetime) -
         "words": f"{size(summary.bytes)} in use, {seen}",
         "href": "/tables",
     }
+
+
+def _never_ran(service: Service, now: datetime) -> list[Request]:
+    """Requests of the week that failed or were refused before a run began: a catalog that did not answer, say."""
+    bad = [RequestStatus.FAILED, RequestStatus.REFUSED]
+    found = service.ledger.requests.list(status=bad, limit=LOOKED_AT)
+    return [one for one in found if one.run_id is None and one.created_at >= now - WEEK][:MOST_ROWS]
 
 
 def _refused(service: Service, summary: FleetSummary) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
+from lakewarden.ledger.requests import Ended
 from lakewarden.model.actor import Actor
-from lakewarden.model.service import RequestKind
+from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.service.html.error_docs import as_html, error_doc
 from tests.docs.pages import ROOT
 from tests.service.pages.fleet import fleet_rows
@@ -99,3 +100,16 @@ def test_the_runbook_knows_the_markdown_that_it_is_written_in() -> None:
         '<a href="/errors/LW-A-001">LW-A-001</a></li></ul>\n'
         '<pre tabindex="0"><code>a\n \nb</code></pre>\n<h2>Next</h2>'
     )
+
+
+def test_what_failed_before_a_run_began_is_on_the_first_page(tmp_path: Path) -> None:
+    service = service_in(tmp_path)
+    requests = service.ledger.requests
+    requests.create("q1", RequestKind.RUN, Actor("schedule", "host-1"), job="orphan-cleanup")
+    requests.claim("host-1")
+    error = {"code": "LW-CATALOG-001", "message": "the catalog prod did not answer", "hint": "Check its address."}
+    requests.finish("q1", "host-1", Ended(RequestStatus.FAILED, error=error))
+    text = client_of(service).get("/").text
+    assert "the catalog prod did not answer" in text
+    assert 'href="/errors/LW-CATALOG-001"' in text
+    assert "Nothing failed" not in text
