@@ -202,3 +202,25 @@ def test_lists_go_on_where_they_ended(ledger: Ledger) -> None:
     assert [found.request_id for found in ledger.requests.list(job="compaction")] == ["q3", "q1"]
     ledger.requests.ask_cancel("q2", "bob")
     assert [found.request_id for found in ledger.requests.list(status=[RequestStatus.CANCELLED])] == ["q2"]
+
+
+def test_old_looks_are_forgotten_and_nothing_else(ledger: Ledger, clock: SteppedClock) -> None:
+    ledger.requests.create("look", RequestKind.OBSERVE, ADA)
+    asked(ledger, "plan")
+    ledger.requests.create("new", RequestKind.OBSERVE, ADA)
+    for name in ("look", "plan"):
+        ledger.requests.claim("w")
+        ledger.requests.event(name, "taken up")
+        ledger.requests.finish(name, "w", Ended(RequestStatus.DONE))
+    clock.sleep(3600)
+    assert ledger.requests.trim(RequestKind.OBSERVE, clock.at) == 1
+    assert {found.request_id for found in ledger.requests.list()} == {"plan", "new"}
+    assert ledger.requests.events_after("look") == []
+    assert len(ledger.requests.events_after("plan")) == 1
+
+
+def test_what_killed_a_spark_is_counted(ledger: Ledger) -> None:
+    asked(ledger)
+    ledger.requests.claim("w")
+    assert ledger.requests.give_back("q1", "w", died=True)
+    assert ledger.requests.need("q1").takeovers == 1

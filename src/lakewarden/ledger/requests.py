@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, or_, select, update
 
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.request_events import Event, RequestEvents
-from lakewarden.ledger.service_schema import requests
+from lakewarden.ledger.service_schema import events, requests
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import AbandonedRequestError, IdempotencyError, NotFoundError
 from lakewarden.model.service import RequestKind, RequestStatus
@@ -190,9 +190,10 @@ class Requests:
         with self._connections.write() as connection:
             connection.execute(update(requests).where(_held(request_id, worker)).values(values))
 
-    def give_back(self, request_id: str, worker: str) -> bool:
-        """Let another runner take the request up: this one was told to end. What was done stands."""
-        values = {"status": RequestStatus.QUEUED.value, "claimed_by": None, "claimed_at": None, "beat_at": None}
+    def give_back(self, request_id: str, worker: str, *, died: bool = False) -> bool:
+        """Let another runner take the request up: this one was told to end, or has `died` over it. What was done stands."""
+        values: dict[str, Any] = dict.fromkeys(("claimed_by", "claimed_at", "beat_at"))
+        values |= {"status": RequestStatus.QUEUED.value, "takeovers": requests.c.takeovers + int(died)}
         with self._connections.write() as connection:
             return connection.execute(update(requests).where(_held(request_id, worker)).values(values)).rowcount == 1
 
@@ -213,6 +214,13 @@ class Requests:
         waiting = (requests.c.request_id == request_id) & (requests.c.status == RequestStatus.WAITING.value)
         with self._connections.write() as connection:
             return connection.execute(update(requests).where(waiting).values(values)).rowcount == 1
+
+    def trim(self, kind: RequestKind, before: datetime) -> int:
+        """Forget requests of a kind that were over before a moment, with their events. How many they were."""
+        old = select(requests.c.request_id).where(requests.c.kind == kind.value, requests.c.finished_at < before)
+        with self._connections.write() as connection:
+            connection.execute(delete(events).where(events.c.request_id.in_(old)))
+            return connection.execute(delete(requests).where(requests.c.request_id.in_(old))).rowcount
 
     def ask_cancel(self, request_id: str, operator: str) -> Request:
         """Stop a request: one that nobody works on is over at once, one at work ends between two batches.

@@ -26,7 +26,7 @@ _log = logs.logger(__name__)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Work until told to end. 0, or BEGIN_ANEW where another process has to go on."""
+    """Work until told to end: 0. BEGIN_ANEW where another process has to go on at once; 1 after what nobody foresaw."""
     parser = argparse.ArgumentParser(prog="lakewarden-runner")
     parser.add_argument("--config")
     parser.add_argument("--name", default=None)
@@ -62,7 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
             _tick(scheduler, wiring)
         work.join(0.2)
     wiring.close()
-    return 0 if told_to_end else BEGIN_ANEW
+    if told_to_end:
+        return 0
+    return BEGIN_ANEW if runner.has_ended else 1
 
 
 def _work(runner: Runner) -> None:

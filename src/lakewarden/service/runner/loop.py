@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lakewarden import logs
 from lakewarden.jobs.registry import JOBS
-from lakewarden.ledger.requests import Ended, Request, error_values
+from lakewarden.ledger.requests import MOST_TAKEOVERS, Ended, Request, error_values
 from lakewarden.model.errors import CancelledError, LakewardenError, SparkFailedError, StateError
 from lakewarden.model.run import RunResult
 from lakewarden.model.service import RequestStatus
@@ -102,11 +102,12 @@ class Runner:
             told_of = LakewardenError(f"unexpected {type(error).__name__}: {error}")
             ended = Ended(RequestStatus.FAILED, error=error_values(told_of))
         if self._must_begin_anew(ended):
-            # The next runner has a Spark of its own: the request is not over.
-            ledger.requests.give_back(request.request_id, self.name)
-            told.event("given back", {"why": "Spark died"})
             self.end()
-            return
+            if request.takeovers < MOST_TAKEOVERS:
+                # The next runner has a Spark of its own: the request is not over.
+                ledger.requests.give_back(request.request_id, self.name, died=True)
+                told.event("given back", {"why": "Spark died"})
+                return
         self._finish(request, ended, told)
 
     def _must_begin_anew(self, ended: Ended) -> bool:

@@ -19,6 +19,7 @@ from lakewarden.settings import Settings
 
 OBSERVE = "observe"
 OPERATOR = "schedule"
+LOOKS_KEPT = timedelta(days=1)
 UNATTENDED = {"enabled_only": True}
 
 
@@ -111,6 +112,8 @@ class Scheduler:
             last = self._ledger.requests.get(before.last_request)
             if last is not None and not last.status.is_over:
                 return []
+        # Only the last look counts: its rows are in the fleet.
+        self._ledger.requests.trim(RequestKind.OBSERVE, now - LOOKS_KEPT)
         made = self._ask(RequestKind.OBSERVE, OBSERVE, slot)
         every = f"every {self._settings.service.observe_minutes} minutes"
         self._ledger.schedules.put(Schedule(OBSERVE, slot + step, every, last_due=slot, last_request=made.request_id))
