@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lakewarden.cli.signals import command
 from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.runs import Run
 from lakewarden.model.actor import Actor
@@ -86,8 +87,9 @@ class FakeWarden:
         self.calls.append((name, given))
         self.during(name)
         if progress:
-            progress("batches", 1, 2)
-            progress("batches", 2, 2)
+            for done in (1, 2):
+                progress("batches", done, 2)
+                command().stop.check()
 
     def plan(self, job: str, **given: Any) -> PlanResult:
         self._called("plan", job=job, **given)

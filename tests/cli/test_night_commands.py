@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from lakewarden.model.plan import Tally
 from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
 from tests.cli.conftest import Answer
 from tests.cli.fake_warden import REFUSAL, FakeWarden, table
+from tests.support.signals import send
 
 Lakewarden = Callable[..., Answer]
 TABLE = RefusedTable("prod.a.cut", "LW-TABLE-002", "manifest m1.avro is cut", "Restore m1.avro from a backup.")
@@ -138,7 +138,7 @@ def test_a_signal_ends_the_night_with_what_was_done(
     night: FakeWarden, lakewarden: Lakewarden, number: signal.Signals, code: int, form: str
 ) -> None:
     night.outcomes = (NIGHT[0], JobOutcome("orphan-cleanup", JobStatus.STOPPED, seconds=1.0))
-    night.during = lambda _: os.kill(os.getpid(), number)
+    night.during = lambda _: send(number)
     answer = lakewarden("run", "all", "--output", form)
     assert answer.code == code
     if form == "json":

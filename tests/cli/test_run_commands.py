@@ -14,6 +14,7 @@ from lakewarden.model.plan import Tally
 from lakewarden.model.run import RefusedTable, RunResult, RunStatus
 from lakewarden.model.standing import PlanState, Standing
 from tests.cli.fake_warden import NOW, table
+from tests.support.signals import send
 
 
 def at_a_terminal(monkeypatch: Any, answer: bool) -> list[str]:
@@ -121,7 +122,7 @@ def test_a_signal_waits_for_the_end_of_the_batch(lakewarden: Any, warden: Any, n
     reached: list[str] = []
 
     def during(name: str) -> None:
-        os.kill(os.getpid(), number)
+        send(number)
         reached.append(name)
 
     warden.during = during
@@ -133,8 +134,9 @@ def test_a_signal_waits_for_the_end_of_the_batch(lakewarden: Any, warden: Any, n
 
 def test_a_second_signal_does_not_wait(lakewarden: Any, warden: Any) -> None:
     def during(_: str) -> None:
+        send(signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
         raise AssertionError("the second signal must end the command here")
 
     warden.during = during
@@ -145,7 +147,7 @@ def test_a_second_signal_does_not_wait(lakewarden: Any, warden: Any) -> None:
 
 def test_a_signal_ends_a_plan_at_once_and_handlers_are_put_back(lakewarden: Any, warden: Any) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    warden.during = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+    warden.during = lambda _: send(signal.SIGTERM)
     assert lakewarden("plan", "orphans").code == 143
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -195,10 +197,12 @@ def test_a_signal_within_a_finaliser_is_not_lost(lakewarden: Any, warden: Any, c
     class Last:
         def __del__(self) -> None:
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
 
     def during(_: str) -> None:
         Last()
-        time.sleep(10)
+        for _ in range(1000):
+            time.sleep(0.01)
         raise AssertionError("the signal was lost")
 
     warden.during = during

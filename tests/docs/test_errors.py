@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.cli.signals import Stopped
 from lakewarden.formats.iceberg.metadata.strangers import Standing
 from lakewarden.model import errors
 from lakewarden.model.brakes import CODES
 from lakewarden.model.errors import BRAKE_REFUSALS, DOUBT_REFUSALS, ROOT_REFUSALS, Exit, LakewardenError
+from lakewarden.model.stop import Stopped
 from lakewarden.model.verdict import Brake, Outcome, Verdict
 from tests.docs.pages import DOCS, ROOT, code_in, name_of, rows, sections, text_of
 

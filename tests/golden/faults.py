@@ -13,6 +13,7 @@ import pytest
 from lakewarden.model.lease import Work
 from lakewarden.steps.apply.file_run import FileRun
 from tests.golden.lake import GoldenLake
+from tests.support.signals import send
 
 
 def after_first_batch(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -30,7 +31,7 @@ def after_first_batch(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> Non
 
 
 def ctrl_c() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+    send(signal.SIGINT)
 
 
 def suspended(lake: GoldenLake) -> Callable[[], None]:

@@ -34,9 +34,11 @@ def once(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _noting(told: list[tuple[str, tuple[Any, ...]]], name: str, listener: Callable[..., Any]) -> Callable[..., Any]:
+    own = threading.get_ident()
+
     def note(*words: Any) -> Any:
         # What goes on beside, such as the start of Spark, is over at another moment each time.
-        if threading.current_thread() is threading.main_thread():
+        if threading.get_ident() == own:
             told.append((name, words))
         return listener(*words)
 

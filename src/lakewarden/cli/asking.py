@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import select
-import signal
 import sys
 from collections.abc import Callable
 
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import NeedsApprovalError
 
+SECONDS_OF_A_WAIT = 0.05
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
 
 
@@ -44,21 +43,7 @@ def answer_to(question: str) -> bool | None:
 
 
 def _line_typed() -> str:
-    """The next line of the terminal.
-
-    A signal that comes after Python last looked for one and before the wait begins would be heard only at the next key;
-    it is written to a pipe as well, and the wait ends for either. Python looks once more when the pipe is there: another
-    thread may have taken a signal that came before.
-    """
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    before = signal.set_wakeup_fd(told)
-    try:
-        select.select([], [], [], 0)
-        while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
-            os.read(heard, 1)
-        return sys.stdin.readline()
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(heard)
-        os.close(told)
+    """The next line of the terminal. The wait is made of short ones, so that a command that is stopped can leave it."""
+    while not select.select([sys.stdin], [], [], SECONDS_OF_A_WAIT)[0]:
+        pass
+    return sys.stdin.readline()

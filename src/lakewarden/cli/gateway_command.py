@@ -9,6 +9,7 @@ import typer
 
 from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import Screen
+from lakewarden.cli.signals import command
 from lakewarden.model.errors import Exit
 
 
@@ -30,7 +31,10 @@ def gateway(
         screen.document(document) if shared.as_json else screen.line(f"Listening at {address}, in front of {upstream}.")
         sys.stdout.flush()  # whoever reads it through a pipe waits for it
 
-    serve(load_settings(shared.config), host, port, told)
-    if not shared.as_json:
-        screen.line("Stopped: every request that was begun was answered.")
-    return Exit.DONE
+    def run() -> int:
+        serve(load_settings(shared.config), host, port, told)
+        if not shared.as_json:
+            screen.line("Stopped: every request that was begun was answered.")
+        return Exit.DONE
+
+    return command().hand_over(run)

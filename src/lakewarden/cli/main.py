@@ -28,9 +28,10 @@ from lakewarden.cli import (
 from lakewarden.cli.option_sets import Commands
 from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import show_error
-from lakewarden.cli.signals import Stopped, stopping_at_once
+from lakewarden.cli.signals import obeying_signals
 from lakewarden.model.errors import Exit, LakewardenError, NeedsApprovalError, UsageError
 from lakewarden.model.redaction import redact
+from lakewarden.model.stop import Stopped
 
 app = Commands(
     name="lakewarden",
@@ -87,8 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbose, as_json = "--verbose" in argv, _wants_json("--output", argv)
     logs.configure(verbose=verbose, as_json=_wants_json("--log-format", argv))
     try:
-        with stopping_at_once():
-            return int(app(argv, prog_name="lakewarden", standalone_mode=False) or Exit.DONE)
+        return obeying_signals(lambda: int(app(argv, prog_name="lakewarden", standalone_mode=False) or Exit.DONE))
     except LakewardenError as error:
         return _failed(error.code, error.message, error.hint, error.exit_code, as_json, verbose)
     except Stopped as stop:

@@ -1,4 +1,4 @@
-"""How far a command is: its steps with their times, the one under way with its count. Each call is also a place to stop."""
+"""How far a command is: its steps with their times, the one under way with its count."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Protocol
 
 from lakewarden.cli.options import Shared
-from lakewarden.cli.signals import SafePoint
+from lakewarden.cli.signals import command
 from lakewarden.cli.step import Step, duration, line_of
 from lakewarden.model.ports import Progress
 
@@ -27,22 +27,29 @@ class Display(Protocol):
 
 
 class Steps:
-    """The steps that are under way, at most one of each thread: a thread's next step ends the one before it."""
+    """The steps that are under way, at most one of each thread: a thread's next step ends the one before it.
+
+    The command's own are those of the thread that makes this.
+    """
 
     def __init__(self, display: Display) -> None:
         self._display = display
+        self._own = threading.get_ident()
+        self._closed = False
         self._under_way: dict[int, Step] = {}
         self._lock = threading.Lock()
 
     def report(self, stage: str, done: int, total: int) -> None:
         thread = threading.get_ident()
         with self._lock:
+            if self._closed:
+                return
             step, over = self._under_way.get(thread), None
             if step is None or step.name != stage:
                 over, step = step, Step(stage, total)
             step.done, step.total = done, total
             self._under_way[thread] = step
-            if 0 < total <= done and thread != threading.main_thread().ident:
+            if 0 < total <= done and thread != self._own:
                 # Work beside the command's own, such as the start of Spark, says when it is over.
                 over = self._under_way.pop(thread)
             self._display.show([*self._under_way.values()])
@@ -52,30 +59,31 @@ class Steps:
     def close(self, well: bool) -> None:
         """The command's own step is over. Of what else was going on nobody knows how it ended."""
         with self._lock:
-            own = self._under_way.pop(threading.get_ident(), None)
+            own = self._under_way.pop(self._own, None)
             self._under_way.clear()
+            self._closed = True
             self._display.show([])
             if own is not None:
                 self._display.ended(own, well)
 
 
 @contextmanager
-def reporting(shared: Shared, safe_point: SafePoint | None = None, terminal: bool | None = None) -> Iterator[Progress]:
-    """A callback (stage, done, total) for the work; with a safe point it raises Stopped after a signal."""
+def reporting(shared: Shared, terminal: bool | None = None) -> Iterator[Progress]:
+    """A callback (stage, done, total) for the work."""
     if terminal is None:
         terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     wanted = not shared.quiet and (terminal or not shared.json_log)
-    with (_bars() if terminal else _lines()) if wanted else nullcontext(Nothing()) as display:
-        steps = Steps(display)
+    with ExitStack() as shown:
+        steps = Steps(shown.enter_context((_bars() if terminal else _lines()) if wanted else nullcontext(Nothing())))
 
-        def report(stage: str, done: int, total: int) -> None:
-            steps.report(stage, done, total)
-            if safe_point is not None and threading.current_thread() is threading.main_thread():
-                safe_point.check()
+        def left_alone() -> None:
+            steps.close(well=False)
+            shown.close()
 
+        command().abandoned.append(left_alone)
         try:
-            report("start", 0, 0)
-            yield report
+            steps.report("start", 0, 0)
+            yield steps.report
         except BaseException:
             steps.close(well=False)
             raise

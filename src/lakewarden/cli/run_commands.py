@@ -18,13 +18,14 @@ from lakewarden.cli.report_afterwards import check_report, write_afterwards
 from lakewarden.cli.run_detail_text import show_detail
 from lakewarden.cli.run_text import show_run, show_runs
 from lakewarden.cli.screen import Screen
-from lakewarden.cli.signals import PLANS_ANEW, Stopped, stopping_between_batches
+from lakewarden.cli.signals import PLANS_ANEW, stopping_between_batches
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import Exit, PlanExpiredError, PlanUsedError, UsageError
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.run import RunResult
 from lakewarden.model.standing import PlanState, Standing
+from lakewarden.model.stop import Stopped
 from lakewarden.night.names import ALL, named_jobs
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def apply(
         check_usable(plan, warden.standing(plan))
         ask(partial(show_summary, plan=plan), question_of(plan, lifted))
     actor = record.actor(warden)
-    with stopping_between_batches() as point, reporting(shared, point) as progress:
+    with stopping_between_batches(), reporting(shared) as progress:
         result = warden.apply(plan_dir, actor=actor, override_brakes=lifted, progress=progress, wait=wait)
     return _tell(result, shared)
 
@@ -85,7 +86,7 @@ def run(
     if named is None or len(named) > 1:
         code = _night(warden, [ALL] if named is None else [spec.name for spec in named], asked, shared, strict)
     else:
-        with stopping_between_batches(PLANS_ANEW) as point, reporting(shared, point) as progress:
+        with stopping_between_batches(PLANS_ANEW), reporting(shared) as progress:
             result = warden.run(named[0].name, progress=progress, **asked._asdict())
         code = _tell(result, shared)
         code = Exit.REFUSED if strict and result.refused and code == Exit.DONE else code
@@ -105,7 +106,7 @@ def _night(warden: Warden, jobs: list[str], asked: _Asked, shared: Shared, stric
     """Several jobs and one closing table, also of a night that a signal ended."""
     so_far: list[NightResult] = []
     try:
-        with stopping_between_batches(PLANS_ANEW) as point, reporting(shared, point) as progress:
+        with stopping_between_batches(PLANS_ANEW), reporting(shared) as progress:
             night = warden.night(jobs, progress=progress, told=so_far.append, **asked._asdict())
     except Stopped as stop:
         if not so_far:
@@ -150,7 +151,7 @@ def restore(
         raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE; nothing was restored")
     warden = worker.open_worker(shared)
     actor = record.actor(warden)
-    with stopping_between_batches() as point, reporting(shared, point) as progress:
+    with stopping_between_batches(), reporting(shared) as progress:
         if run_id is not None:
             result = warden.restore(run_id, actor, wait=wait, progress=progress)
         else:

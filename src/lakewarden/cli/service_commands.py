@@ -10,7 +10,7 @@ import typer
 
 from lakewarden.cli.options import Record, Shared, command_group
 from lakewarden.cli.screen import Screen
-from lakewarden.cli.signals import finishing_first
+from lakewarden.cli.signals import command, finishing_first
 from lakewarden.model.actor import os_user
 from lakewarden.model.errors import Exit
 from lakewarden.model.service import Role
@@ -34,7 +34,9 @@ def serve(
     """Serve pages, the REST API and metrics, and work on what is asked for and what is due."""
     from lakewarden.service.serve import serve as run
 
-    return run(shared.config, host=host, port=port, quiet=shared.quiet, verbose=shared.verbose)
+    return command().hand_over(
+        lambda: run(shared.config, host=host, port=port, quiet=shared.quiet, verbose=shared.verbose)
+    )
 
 
 @token.command()

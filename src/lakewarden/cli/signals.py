@@ -1,5 +1,10 @@
 """Ctrl-C and SIGTERM: stop at once where nothing is being changed, after the current batch where something is.
 
+A command works in a thread of its own, and the main thread does nothing but wait for signals. Python calls a handler
+wherever the main thread happens to be, and what the handler raises tears apart what it meets there: in the midst of a
+call to Spark's JVM the answer would stay in the connection and be taken for the next call's, and in a finaliser the stop
+itself would be lost.
+
 A command that has begun to stop and is sent one more signal ends where it is, as if it had been killed: every run can
 go on after that.
 """
@@ -10,149 +15,129 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
+from lakewarden.cli.command_thread import CommandThread
+from lakewarden.cli.heard import hearing
 from lakewarden.model.errors import Exit
+from lakewarden.model.stop import GOES_ON, Stopped, StopToken
 
 _EXITS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
-_Handler = Callable[[int, FrameType | None], None]
 
-SECONDS_UNTIL_AGAIN = 0.02
+# How long a command that is stopped at once may take to leave what it is at: a call that waits for somebody else's
+# answer cannot be left, and is then abandoned with the process.
+SECONDS_TO_LEAVE = 1.5
 UNTOUCHED = "Nothing was being changed. Run the command again."
 OVER = "The work was over, and is on record."
-GOES_ON = "What was done is in the journal. Run the same command again: it goes on where it stopped."
 UNKNOWN = "Whether it was recorded is not known. Look, and run the command again if it was not."
 PLANS_ANEW = (
     "What was done, if anything, is in the journal. Run the same command again: it plans anew, and does what is left."
 )
 
 
-class Stopped(BaseException):
-    """A signal asked the command to end. Not an Exception, so that no retry or refusal swallows it."""
+class Command:
+    """One command and what a signal means to it by now."""
 
-    code = "LW-CORE-002"
+    def __init__(self) -> None:
+        self.stop = StopToken()
+        self.abandoned: list[Callable[[], None]] = []  # what to close of a command that cannot be waited for
+        self._hint = UNTOUCHED
+        self._first: str | None = None  # what is said of a first signal that does not stop at once
+        self._waits: StopToken | None = None  # and whom it asks to stop
+        self._stopping: Stopped | None = None
+        self._leaves = False
+        self._rest: Callable[[], int] | None = None
 
-    def __init__(self, number: int, hint: str = GOES_ON) -> None:
-        self.number = number
-        self.exit_code = _EXITS[signal.Signals(number)]
-        self.message = f"stopped by {signal.Signals(number).name}"
-        self.hint = hint
-        super().__init__(self.message)
+    def hand_over(self, rest: Callable[[], int]) -> int:
+        """Let the main thread do the rest of the command as the last thing: a server that hears signals itself."""
+        self._rest = rest
+        return Exit.DONE
 
+    def run(self, work: Callable[[], int]) -> int:
+        """The exit code of the work. Raises what it raised, or Stopped once it was stopped at once."""
+        if threading.current_thread() is not threading.main_thread():
+            code = work()  # The host program keeps its signals.
+            return self._rest() if self._rest is not None else code
+        with hearing(_EXITS) as heard:
+            thread = CommandThread(work, at_end=heard.wake)
+            with thread.raising_what_is_dropped():
+                thread.start()
+                while not thread.over:
+                    number = heard.next(SECONDS_TO_LEAVE if self._stopping else None)
+                    if number is not None:
+                        self._obey(number, thread)
+                    elif self._stopping and not thread.over:
+                        self._abandon()
+                        break
+        if self._stopping is not None and thread.code is None:
+            raise self._stopping
+        code = thread.outcome()
+        return self._rest() if self._rest is not None else code
 
-class SafePoint:
-    """Remembers a signal until the work says that this is a good place to stop."""
-
-    def __init__(self, first: str, hint: str) -> None:
-        self._first = first
-        self._hint = hint
-        self._number: int | None = None
-
-    def request(self, number: int, _: FrameType | None) -> None:
-        if self._number is not None:
-            _stop(number, self._hint)
-        self._number = number
-        _say(f"{self._first}; a second signal stops at once.\n")
-
-    def check(self) -> None:
-        """Raise Stopped if a signal came. Called between batches, when every file has its outcome on record."""
-        if self._number is not None:
-            _stop(self._number, self._hint)
-
-
-def _say(words: str) -> None:
-    """Write from within a handler, which may have been called in the midst of another write."""
-    try:
-        sys.stderr.write(words)
-    except RuntimeError:
-        os.write(2, words.encode())
-
-
-def _stop(number: int, hint: str) -> NoReturn:
-    """Raise Stopped, once. One more signal must not tear apart what Stopped has set going, nor end in a trace."""
-    for each in _EXITS:
-        _handle(each, lambda number, _: os._exit(_EXITS[signal.Signals(number)]))
-    raise Stopped(number, hint)
-
-
-def _raise_again(otherwise: Callable[[Any], Any]) -> Callable[[Any], None]:
-    """What to do about exceptions that Python drops: for a Stopped, raise it once more, a moment later.
-
-    A handler may be called within a finaliser or the callback of a weak reference, such as the import system has. What is
-    raised there goes nowhere, and the command would go on as if nobody had stopped it.
-    """
-
-    def told(dropped: Any) -> None:
-        stop = dropped.exc_value
-        if not isinstance(stop, Stopped):
-            otherwise(dropped)
+    def _obey(self, number: int, thread: CommandThread) -> None:
+        name, code = signal.Signals(number).name, _EXITS[signal.Signals(number)]
+        if self._stopping is not None or self._leaves:
+            os._exit(code)
+        stopped = Stopped(f"stopped by {name}", self._hint, code)
+        if self._waits is not None and self._waits.requested is None:
+            _say(f"{self._first}; a second signal stops at once.\n")
+            self._waits.request(stopped)
             return
-        for each in _EXITS:
-            _handle(each, lambda number, _: _stop(number, stop.hint))
-        later = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), stop.number))
-        later.daemon = True
-        later.start()
+        self._stopping = stopped
+        self.stop.request(stopped)
+        thread.raise_there(stopped)
 
-    return told
+    def _abandon(self) -> None:
+        for close in self.abandoned:
+            with suppress(Exception):  # nothing that is shown may hide that the command was stopped
+                close()
+
+    @contextmanager
+    def asked_first(self, words: str, hint: str, token: StopToken) -> Iterator[None]:
+        """Meanwhile a first signal asks `token`, and only a second one stops at once."""
+        before, self._hint = self._hint, hint
+        self._first, self._waits = words, token
+        try:
+            yield
+        except Stopped:
+            self._leaves = True  # One more signal must not tear apart what Stopped has set going.
+            raise
+        except BaseException:
+            self._hint, self._waits = before, None
+            raise
+        self._hint, self._waits = OVER, None
 
 
-_hints = [UNTOUCHED]  # What is true of a command that is stopped at once, by now.
+_commands = [Command()]
+
+
+def command() -> Command:
+    """The command that is at work in this process."""
+    return _commands[-1]
+
+
+def obeying_signals(work: Callable[[], int]) -> int:
+    """Do the work of one command, and end it as signals say."""
+    _commands[:] = [Command()]
+    return command().run(work)
 
 
 @contextmanager
-def stopping_at_once() -> Iterator[None]:
-    """Signals end the command where it is."""
-    _hints[:] = [UNTOUCHED]
-    told_before, sys.unraisablehook = sys.unraisablehook, _raise_again(sys.unraisablehook)
-    before = [(number, _handle(number, lambda number, _: _stop(number, _hints[-1]))) for number in _EXITS]
-    try:
+def stopping_between_batches(hint: str = GOES_ON) -> Iterator[None]:
+    """A first signal waits for the work's next place to stop."""
+    now = command()
+    with now.asked_first("Stopping after the current batch", hint, now.stop):
         yield
-    finally:
-        _restore(before)
-        sys.unraisablehook = told_before
-
-
-@contextmanager
-def stopping_between_batches(hint: str = GOES_ON) -> Iterator[SafePoint]:
-    """Signals wait for `check`; a second one does not."""
-    point = SafePoint("Stopping after the current batch", hint)
-    with _meanwhile(point.request):
-        yield point
-    _hints.append(OVER)
 
 
 @contextmanager
 def finishing_first() -> Iterator[None]:
     """A signal does not stop a change that is one short step: the command does it, and says so. A second one does."""
-    with _meanwhile(SafePoint("Finishing this step", UNKNOWN).request):
+    with command().asked_first("Finishing this step", UNKNOWN, StopToken()):
         yield
-    _hints.append(OVER)
 
 
-@contextmanager
-def _meanwhile(handler: _Handler) -> Iterator[None]:
-    """Another handler for a part of the command. Once it is stopped, no earlier one comes back."""
-    before = [(number, _handle(number, handler)) for number in _EXITS]
-    try:
-        yield
-    except Stopped:
-        raise
-    except BaseException:
-        _restore(before)
-        raise
-    _restore(before)
-
-
-def _restore(before: Iterable[tuple[int, object]]) -> None:
-    for number, handler in before:
-        _handle(number, handler)
-
-
-def _handle(number: int, handler: object) -> object:
-    """Only the main thread may set handlers; elsewhere the host program keeps its own."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    return signal.signal(number, handler)  # type: ignore[arg-type]
+def _say(words: str) -> None:
+    sys.stderr.write(words)
+    sys.stderr.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakewarden import logs
+from lakewarden.cli.signals import command
 from lakewarden.model.errors import LakewardenError
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ _opened: list[Warden] = []
 
 
 def open_worker(shared: Shared) -> Warden:
-    """The worker that the configuration describes."""
+    """The worker that the configuration describes. Its work ends where a signal to the command says so."""
     from lakewarden.wiring import open_warden
 
-    warden = open_warden(shared.config, verbose=shared.verbose)
+    warden = open_warden(shared.config, verbose=shared.verbose).stopped_by(command().stop)
     _opened[:] = [warden]
     return warden
 

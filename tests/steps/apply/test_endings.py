@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lakewarden.cli.signals import Stopped
 from lakewarden.formats.iceberg.catalog.catalog import IcebergCatalog
 from lakewarden.jobs.compaction import run as compacting
 from lakewarden.jobs.snapshot_expiry import run as expiring
@@ -39,6 +37,7 @@ from lakewarden.model.errors import (
     StoreUnavailableError,
 )
 from lakewarden.model.run import RunResult
+from lakewarden.model.stop import Stopped
 from tests.jobs.orphan_cleanup.site import Seen
 from tests.jobs.snapshot_expiry.expiry_site import Site, backdate, rows_at, snapshot_ids
 from tests.steps.apply.test_crash import Crash
@@ -247,7 +246,7 @@ def signalled(lake: Lake, patch: pytest.MonkeyPatch, job: str) -> None:
 
     def told(*_: object) -> None:
         if trap.armed:
-            raise Stopped(signal.SIGTERM)
+            raise Stopped("stopped by SIGTERM")
 
     lake.apply(job, progress=told)
 

@@ -109,7 +109,7 @@ class Run(TableRun):
 
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
             try:
-                # Told by the thread that signals reach, which is where a run can be stopped between two tables.
+                # Told by the work's own thread, which is where a run can be stopped between two tables.
                 for done, _ in enumerate(pool.map(expire, tables), start=1):
                     self.claim.progress("expire", done, len(tables))
             except BaseException:
