@@ -100,7 +100,9 @@ class Screen:
         """Names and values, nested ones indented, in the order given. What is empty is left out."""
         for name, value in facts.items():
             label = f"{indent}{str(name).replace('_', ' ')}"
-            if isinstance(value, Mapping) and value:
+            if isinstance(value, Mapping):
+                if not any(map(_said, value.values())):
+                    continue
                 self.line(f"{label}:")
                 self.facts(value, indent + "  ")
             elif isinstance(value, list | tuple) and value:

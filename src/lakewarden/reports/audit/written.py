@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.model.errors import NotFoundError
 from lakewarden.model.history import HeldBy
+from lakewarden.model.policy import Job
 from lakewarden.pipeline.history.rows import read_file
 from lakewarden.pipeline.read.avro.decode import decode_files
 from lakewarden.reports.audit.asked import AskedSnapshot
@@ -56,37 +60,42 @@ def _by_manifest(deployment: Deployment, snapshots: Snapshots, uri: str, ways: S
 
 
 def _by_time(deployment: Deployment, snapshots: Snapshots, uri: str, ways: Sequence[Way]) -> list[Known]:
-    """By the file's own time, as the store or the journal has it, among the snapshots of the table that it belonged to."""
-    there = deployment.stores.head(uri)
-    deletions = deployment.ledger.journal.find(uri)
-    released = deployment.ledger.pending.find(uri)
-    modified = there.modified if there is not None else deletions[-1].file.modified if deletions else None
-    table = (
-        ways[0].state.identifier
-        if ways
-        else released.table
-        if released
-        else deletions[-1].file.table
-        if deletions
-        else ""
-    )
-    if modified is None or not table:
+    """By the file's own time, as the store or the journal has it, among the commits of the table that it belonged to.
+
+    Only of a file that a table needs or has needed: an orphan was never added by any commit.
+    """
+    if (of := _once_needed(deployment, uri, ways)) is None:
         return []
+    table, modified = of
     at_ms = int(modified.timestamp() * 1000)
-    best: Known | None = None
-    for live in snapshots.live:
-        rows = live.filter(pc.and_(pc.equal(live["identifier"], table), pc.greater_equal(live["committed_ms"], at_ms)))
-        for row in rows.sort_by("committed_ms").slice(0, 1).to_pylist():
-            best = Known(row, live=True)
-    files = [f for f in deployment.ledger.history.files() if f.lost is None and f.last_ms >= at_ms]
+    found = [Known(row, live=True) for live in snapshots.live for row in _first_after(live, table, at_ms)]
+    files = [file for file in deployment.ledger.history.files() if file.lost is None and file.last_ms >= at_ms]
     for file in sorted(files, key=lambda file: file.first_ms):
-        if best is not None and file.first_ms > best.row["committed_ms"]:
+        if found and file.first_ms > min(known.row["committed_ms"] for known in found):
             break
-        found = read_file(deployment.stores, file.uri, file.sha256)
-        rows = found.filter(
-            pc.and_(pc.equal(found["identifier"], table), pc.greater_equal(found["committed_ms"], at_ms))
-        )
-        for row in rows.sort_by("committed_ms").slice(0, 1).to_pylist():
-            if best is None or row["committed_ms"] < best.row["committed_ms"]:
-                best = Known(row, live=False, file=file.uri)
-    return [] if best is None else [best]
+        rows = _first_after(read_file(deployment.stores, file.uri, file.sha256), table, at_ms)
+        found += [Known(row, live=False, file=file.uri) for row in rows]
+    return sorted(found, key=lambda known: (known.row["committed_ms"], not known.live))[:1]
+
+
+def _once_needed(deployment: Deployment, uri: str, ways: Sequence[Way]) -> tuple[str, datetime] | None:
+    """The table that needs a file or has needed it, and when the file was written; None if no commit ever had it."""
+    deleted = [
+        found.file
+        for found in deployment.ledger.journal.find(uri)
+        if (run := deployment.ledger.runs.get(found.run_id)) is not None and run.job == Job.PHYSICAL_DELETION
+    ]
+    released = deployment.ledger.pending.find(uri)
+    needed = next((way.state.identifier for way in ways if way.list is not None), None)
+    table = needed or (released.table if released else deleted[-1].table if deleted else None)
+    there = deployment.stores.head(uri)
+    modified = there.modified if there is not None else deleted[-1].modified if deleted else None
+    return None if table is None or modified is None else (table, modified)
+
+
+def _first_after(rows: pa.Table, table: str, at_ms: int) -> list[dict[str, Any]]:
+    """The first commit of a table since an instant that may have added a file."""
+    late = pc.and_(pc.equal(rows["identifier"], table), pc.greater_equal(rows["committed_ms"], at_ms))
+    added = rows.filter(pc.and_(late, pc.not_equal(rows["operation"], "delete")))
+    first: list[dict[str, Any]] = added.sort_by("committed_ms").slice(0, 1).to_pylist()
+    return first
