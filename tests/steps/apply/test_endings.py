@@ -70,7 +70,7 @@ SECTIONS = {
     "manifest_rewrite": {"min_manifests": 3, "min_gain": 0.1},
     "compaction": {"min_input_files": 2, "bandwidth_share": 1.0},
 }
-RECORDS = ("expired", "dropped", "clustered", "compacted")
+RECORDS = ("expired", "dropped", "clustered", "compacted", "removed")
 """The steps by which a run that changes tables says that it is through with a piece of its work."""
 
 

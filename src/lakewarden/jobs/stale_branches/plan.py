@@ -103,8 +103,10 @@ def _places(
         states = [state for state in fleet.states if catalog_of(state.identifier) == name]
         if keeper is None:
             continue
+        others = [state for state in fleet.states if catalog_of(state.identifier) != name]
+        shown = {state.metadata_location: catalog_of(state.identifier) for state in others}
         for surveyed in keeper.survey(states):
-            place = _selected(surveyed, wanted)
+            place = _selected(_shown_elsewhere(surveyed, shown), wanted)
             if place is None:
                 continue
             if place.of_catalog:
@@ -114,6 +116,16 @@ def _places(
                 policy, why = policies[place.identifier], [*refusals[place.identifier], place.refusal]
             if policy.enabled or not request.enabled_only:
                 yield Place(place, keeper, found.format, policy, next(filter(None, why), None))
+
+
+def _shown_elsewhere(place: BranchPlace, shown: Mapping[str, str]) -> BranchPlace:
+    """A branch of a catalog is left alone if another configured catalog shows it: by what its tables are at there."""
+    if not place.of_catalog or not shown:
+        return place
+    # What main shows too tells nothing: two catalogs may show main.
+    own = (sight for sight in place.sights if sight.needs[:1] != sight.witnesses[:1])
+    by = next((shown[uri] for sight in own for uri in sight.needs if uri in shown), None)
+    return replace(place, report_only=f"catalog {by} shows it") if by is not None else place
 
 
 def _selected(place: BranchPlace, wanted: Callable[[str], bool]) -> BranchPlace | None:

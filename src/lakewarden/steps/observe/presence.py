@@ -72,7 +72,7 @@ def _in_directory(stores: Stores, directory: str, uris: Sequence[str]) -> Iterat
                 yield uri, None
                 continue
             around = around or stores.places(directory)
-        except (LakewardenError, OSError) as error:
+        except (LakewardenError, OSError, ValueError) as error:
             yield uri, f"it cannot be told whether it is there ({getattr(error, 'message', None) or error})"
             continue
         if _has(around, name):
