@@ -82,6 +82,9 @@ class RefKeeper:
             raise TableMovedError(
                 f"{place.identifier} was committed to meanwhile ({error}); no branch of it was removed"
             ) from error
+        # Somebody else may have removed one in the same moment and made it anew: what is there now is theirs.
+        if back := sorted(refs_of(versions.current(table).document).keys() & set(names)):
+            raise TableMovedError(f"{place.identifier} has {', '.join(back)} again; what is there now was not removed")
         return {"refs": len(names)}
 
     def restore(self, identifier: str, record: Mapping[str, Any], now: datetime) -> None:
