@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from lakewarden.audit_questions import AuditQuestions
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor, os_user
 from lakewarden.model.arguments import checks_arguments
-from lakewarden.model.errors import NotFoundError, StateError, UsageError
-from lakewarden.model.margins import MARGINS
+from lakewarden.model.errors import NotFoundError, StateError
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
-from lakewarden.model.ports import Heartbeat, Progress, unheard
+from lakewarden.model.ports import Progress, unheard
 from lakewarden.model.run import PlanDiff, PlanResult, RunResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.stop import StopToken
-from lakewarden.model.uri import is_address
+from lakewarden.writers_at_work import WritersAtWork
 
 if TYPE_CHECKING:
     from lakewarden.ledger.runs import Run
@@ -38,7 +36,7 @@ CHECK_SECONDS = 15.0
 
 
 @checks_arguments
-class Warden(AuditQuestions):
+class Warden(AuditQuestions, WritersAtWork):
     """One deployment: its catalogs, its state, its policies. Every method raises LakewardenError and nothing else.
 
     A context manager: leaving it lets go of the state database.
@@ -378,44 +376,6 @@ class Warden(AuditQuestions):
         if out is not None:
             write_textfile(out, text)
         return text.decode()
-
-    def heartbeat(
-        self,
-        table: str,
-        *,
-        writer: str | None = None,
-        prefix: str | None = None,
-        ttl_seconds: int = MARGINS.heartbeat_seconds,
-    ) -> AbstractContextManager[None]:
-        """While open, files that this writer began under the table (or `prefix`) count as in flight."""
-        from lakewarden.steps.observe.heartbeat import beating
-
-        place = self._prefix(prefix) or self._location(table)
-        return beating(self._deployment, writer or self.worker, table, place, ttl_seconds)
-
-    def beat(
-        self,
-        table: str,
-        *,
-        writer: str | None = None,
-        prefix: str | None = None,
-        ttl_seconds: int = MARGINS.heartbeat_seconds,
-    ) -> Heartbeat:
-        """One beat for a writer that calls again before its time to live is over, such as one that asks over HTTP."""
-        from lakewarden.steps.observe.heartbeat import beat_once
-
-        writer, place = writer or self.worker, self._prefix(prefix)
-        return beat_once(self._deployment, writer, table, place, lambda: self._location(table), ttl_seconds)
-
-    def _location(self, table: str) -> str:
-        from lakewarden.reports.tables import find_table
-
-        return find_table(self._deployment, table).location
-
-    def _prefix(self, prefix: str | None) -> str | None:
-        if prefix is not None and not is_address(prefix):
-            raise UsageError(f"heartbeat: prefix {prefix!r} is not an address; no heartbeat began")
-        return prefix
 
     def close(self) -> None:
         self._parts.close()

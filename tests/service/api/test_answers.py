@@ -197,6 +197,17 @@ def test_a_plan_waits_for_somebody_else_to_agree(tmp_path: Path) -> None:
     api.service.warden.close()
 
 
+def test_audit_asks_where_data_came_from(api: Api) -> None:
+    for place in ("audit/origin?snapshot=12", "audit/downstream?snapshot=12"):
+        answer = api.client.get(f"/api/v1/{place}", headers=api.headers[Role.VIEWER])
+        assert answer.status_code in (200, 404), answer.text
+    asked = api.post("audit/explain", {"uri": "s3://lake/a.parquet"})
+    assert asked["arguments"] == {"question": "explain", "uri": "s3://lake/a.parquet"}
+    assert api.post("audit/explain", {"uri": "data/a.parquet"}, wanted=400)["code"] == "LW-CONF-002"
+    assert api.post("audit/origin", {"uri": "s3://lake/a.parquet"})["arguments"]["question"] == "origin"
+    assert api.post("audit/verify")["kind"] == "audit"
+
+
 def test_too_much_that_waits_is_refused(api: Api) -> None:
     for number in range(MOST_WAITING):
         api.service.ledger.requests.create(f"r{number}", RequestKind.OBSERVE, ADA)

@@ -12,11 +12,13 @@ from lakewarden.reports.asked_file import address_of
 from lakewarden.service.access import Asked, Operator, Viewer
 from lakewarden.service.api import shapes
 from lakewarden.service.api.asks import ToRunner
-from lakewarden.service.api.shapes import ERRORS, Id, Open, told
+from lakewarden.service.api.shapes import ERRORS, Id, Limit, Open, told
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"], responses=ERRORS)
 
 Address = Annotated[str, Query(min_length=1, max_length=4000, pattern=r"^[^\x00]+$", description="A file's address.")]
+
+Snapshot = Annotated[str, Query(pattern=r"^\d{1,19}$", description="A snapshot's id.")]
 
 
 class Who(Open):
@@ -30,6 +32,10 @@ class File(BaseModel):
     uri: Annotated[str, Field(min_length=1, max_length=4000, pattern=r"^[^\x00]+$")]
 
 
+class Told(Open):
+    """The answer in the shape of `lakewarden audit … --output json`."""
+
+
 class Verified(Open):
     ok: bool
     runs: int
@@ -40,6 +46,24 @@ class Verified(Open):
 def who(user: Viewer, service: Asked, uri: Address) -> Who:
     """Every deletion of a file that the journal knows, and what compaction did with it."""
     return Who(uri=uri, entries=told(service.warden.audit_who(uri)))
+
+
+@router.get("/origin")
+def origin(user: Viewer, service: Asked, snapshot: Snapshot) -> Told:
+    """What a snapshot is: its writer, the version of it, time, trigger, operator, ticket, inputs."""
+    return Told(**told(service.warden.audit_origin(snapshot)))
+
+
+@router.post("/origin", status_code=202)
+def origin_of_file(user: Operator, runner: ToRunner, body: File) -> shapes.Asked:
+    """Ask a runner which commit wrote a file: it looks at the file's store, which a viewer's question never does."""
+    return runner.ask(user, RequestKind.AUDIT, arguments={"question": "origin", "uri": address_of(body.uri)})
+
+
+@router.get("/downstream")
+def downstream(user: Viewer, service: Asked, snapshot: Snapshot, limit: Limit = 100) -> Told:
+    """Every snapshot that was made from this one, directly or not, over all tables, live and archived."""
+    return Told(**told(service.warden.audit_downstream(snapshot, limit)))
 
 
 @router.post("/explain", status_code=202)

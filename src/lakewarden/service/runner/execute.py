@@ -154,10 +154,12 @@ class Execution:
         return Ended(RequestStatus.DONE, result={**found.as_json(), "classes": classes})
 
     def audit(self) -> Ended:
-        """What became of a file, where the request names one; else whether the journal is whole."""
-        if (uri := self.request.arguments.get("uri")) is not None:
-            return Ended(RequestStatus.DONE, result=self.warden.explain(str(uri)))
-        run_id = self.request.arguments.get("run_id")
+        """What became of a file, or who wrote it, where the request names one; else whether the journal is whole."""
+        given = self.request.arguments
+        if (uri := given.get("uri")) is not None:
+            ask = self.warden.audit_origin if given.get("question") == "origin" else self.warden.explain
+            return Ended(RequestStatus.DONE, result=ask(str(uri)))
+        run_id = given.get("run_id")
         found = self.warden.audit_verify(str(run_id) if run_id else None)
         return Ended(RequestStatus.DONE if found["ok"] else RequestStatus.FAILED, result=found)
 
