@@ -9,7 +9,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo import cleanup, log, night, stream
+from demo import branches, cleanup, log, night, stream
 from demo.lake import build
 from demo.terminal import DemoError, Terminal, short
 
@@ -73,12 +73,13 @@ def _tell(base: Path, terminal: Terminal) -> None:
     # pypaimon has no release for the newest Pythons; the Iceberg half needs nothing of it.
     with_paimon = find_spec("pypaimon") is not None
     terminal.title(f"A small lake in {short(base)}/; all that commands say: {short(terminal.log)}")
-    config = CONFIG + night.CONFIG + (stream.CONFIG if with_paimon else "")
+    config = CONFIG + night.CONFIG + branches.CONFIG + (stream.CONFIG if with_paimon else "")
     (base / "lakewarden.toml").write_text(config.format(base=base), encoding="utf-8")
     lake = build(base)
     events = stream.build(base) if with_paimon else None
     cleanup.tell(base, lake, events, terminal)
     night.tell(base, lake, events, terminal)
+    branches.tell(lake, terminal)
 
 
 def _close(base: Path, terminal: Terminal, seconds: float) -> None:
