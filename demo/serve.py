@@ -52,8 +52,7 @@ settle_minutes = 0
 [service]
 observe_minutes = 1
 """
-# What the service is asked to do when it is first started, in this order. Orphans first: one table of the lake is damaged,
-# and once it is remembered nothing more is deleted until somebody has looked after it.
+# What the service is asked to do when it is first started, in this order.
 FIRST = (
     (RequestKind.OBSERVE, "observe"),
     (RequestKind.RUN, "orphan-cleanup"),

@@ -175,3 +175,12 @@ def test_a_port_that_is_taken_is_told(world: World, capsys: pytest.CaptureFixtur
         port = taken.getsockname()[1]
         assert main(["serve", "--port", str(port), "--config", str(world.config)]) == 64
     assert "cannot listen" in capsys.readouterr().err
+
+
+def test_a_certificate_that_cannot_be_used_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = world.base / "nothing.pem"
+    nothing.write_text("no certificate")
+    with world.config.open("a") as config:
+        config.write(f'tls_certificate = "{nothing}"\ntls_key = "{nothing}"\n')
+    assert main(["serve", "--port", "0", "--config", str(world.config)]) == 64
+    assert "tls_certificate" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from lakewarden import logs
-from lakewarden.model.errors import Exit, UnsafeBindError, UsageError
+from lakewarden.model.errors import ConfigError, Exit, UnsafeBindError, UsageError
 from lakewarden.service.runner.names import BEGIN_ANEW, new_name
 from lakewarden.service.service import Service, is_loopback, open_service
 
@@ -36,6 +37,7 @@ def serve(
     """Serve until a signal comes. Raises UnsafeBindError where others could reach what nobody has protected."""
     service = open_service(config, host=host, port=port)
     check_bind(service)
+    check_certificate(service)
     listening = _listen(service.section.host, service.section.port)
     address = f"{'https' if service.section.tls else 'http'}://{_shown(listening)}"
     common = ["--lifeline", *(["--config", config] if config else []), *(["--verbose"] if verbose else [])]
@@ -164,3 +166,16 @@ def check_bind(service: Service) -> None:
         raise UnsafeBindError(
             f"{section.host} can be reached by others, and tokens would be sent in the clear; nothing was started"
         )
+
+
+def check_certificate(service: Service) -> None:
+    """Raise ConfigError unless the certificate and its key can be read and belong together."""
+    section = service.section
+    if section.tls_certificate is None or section.tls_key is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(section.tls_certificate, section.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"service.tls_certificate and service.tls_key cannot be used: {error}; nothing was started"
+        ) from error

@@ -11,7 +11,7 @@ import uvicorn
 
 from lakewarden import logs
 from lakewarden.service.app import create_app
-from lakewarden.service.lifeline import when_parent_is_gone
+from lakewarden.service.process import in_words, when_parent_is_gone
 from lakewarden.service.service import open_service
 
 # Whoever watches a run live keeps a connection open: after so many seconds it is closed.
@@ -49,4 +49,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(in_words(main))

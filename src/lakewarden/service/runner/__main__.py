@@ -12,7 +12,7 @@ from types import FrameType
 from lakewarden import logs
 from lakewarden.model.clock import SystemClock
 from lakewarden.model.errors import LakewardenError, StateError
-from lakewarden.service.lifeline import when_parent_is_gone
+from lakewarden.service.process import in_words, when_parent_is_gone
 from lakewarden.service.runner.loop import Runner
 from lakewarden.service.runner.names import BEGIN_ANEW, new_name
 from lakewarden.service.schedule.tick import Scheduler
@@ -86,4 +86,4 @@ def _tick(scheduler: Scheduler, wiring: Wiring) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(in_words(main))
