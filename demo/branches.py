@@ -29,14 +29,13 @@ def tell(lake: DemoLake, terminal: Terminal) -> None:
     lost = _list(table, LOST)
     aside = lost.rename(lost.with_name("lost"))
 
-    terminal.title("A branch that leads nowhere any more")
     terminal.run("plan", "stale-branches", "--select", f"{CATALOG}.{TABLE}", "--out", "branches")
     terminal.run("apply", "branches", "--yes")
     refs = set(table.refresh().metadata.refs)
     expect(refs == {"main", WORK}, f"the refs of {TABLE} are {sorted(refs)}")
     expect(table.scan(snapshot_id=_head(table, WORK)).to_arrow().num_rows == rows, f"{WORK} reads differently")
     aside.rename(lost)
-    terminal.held(f"{LOST}, whose manifest list was lost, is gone; {WORK}, which left main, reads as before")
+    terminal.held(f"branch {LOST} had lost its manifest list, and goes; {WORK} reads as before")
 
 
 def _table(lake: DemoLake) -> Table:
