@@ -214,7 +214,7 @@ def fill(service: Service, folder: Path, tables: int = 200) -> dict[str, str]:
     partial = write_plan(ledger, folder / "partial", now - DAY - timedelta(hours=1), files=40)
     write_run(ledger, "run-partial", partial, now, status="partial")
     ready = write_plan(ledger, folder / "ready", now - timedelta(hours=2))
-    waiting = write_plan(ledger, folder / "waiting", now - timedelta(hours=1), actor=SCHEDULED, files=70)
+    waiting = write_plan(ledger, folder / "waiting", now - timedelta(hours=1), actor=SCHEDULED, files=70, approval=True)
     ledger.requests.create("req-waiting", RequestKind.RUN, SCHEDULED, job="orphan-cleanup")
     ledger.requests.claim("host-1")
     ledger.requests.finish("req-waiting", "host-1", Ended(RequestStatus.WAITING, plan_id=waiting.plan_id))
