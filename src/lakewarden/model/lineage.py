@@ -17,6 +17,9 @@ OPERATION = "operation"
 WRITER, HOST, COMMIT_HASH, INVOCATION = "writer.id", "writer.host", "writer.commit_hash", "writer.invocation_id"
 INPUTS, INPUT_ROWS, INPUT_BYTES = "input.snapshot_ids", "input.row_count", "input.bytes_compressed"
 TRIGGER, OPERATOR, TICKET = "trigger.type", "trigger.operator", "trigger.ticket"
+JOB, RUN, PLAN = "lakewarden.job", "lakewarden.run", "lakewarden.plan"
+# Stands for the value of a key that will be there.
+SOMETHING = "…"
 
 # Properties of a table.
 REQUIRED = "lineage.required-keys"
@@ -76,6 +79,11 @@ def validate_lineage(summary: Mapping[str, str], requirements: Requirements) -> 
 
 def joined_ids(ids: Iterable[int]) -> str:
     return ",".join(str(one) for one in ids)
+
+
+def made_of(snapshots: Iterable[int], rows: int, size: int) -> dict[str, str]:
+    """What a commit was made of, under the keys of its summary."""
+    return {INPUTS: joined_ids(snapshots), INPUT_ROWS: str(rows), INPUT_BYTES: str(size)}
 
 
 def _listed(value: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from lakewarden.model.manifests import ManifestLine, Range, survey_of
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import manifests as rewriting
+from lakewarden.steps.plan.own_commits import OURS
 from lakewarden.storage.stores import Stores
 from tests.jobs.partition_expiry.partitioned import Rows, create, insert, rows_of
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_below, rows_at
@@ -159,6 +160,9 @@ def test_the_commit_says_what_it_is_and_no_other_metadata_is_left(clustered: Clu
     assert (summary["operation"], summary["lakewarden.job"]) == ("replace", JOB)
     assert (summary["lakewarden.run"], summary["writer.id"]) == (clustered.result.run_id, "tester")
     assert summary["trigger.type"] == "manual"
+    assert set(OURS) <= summary.keys()
+    assert summary["input.snapshot_ids"] == str(document["snapshots"][-1]["parent-snapshot-id"])
+    assert min(int(summary["input.row_count"]), int(summary["input.bytes_compressed"])) > 0
     table = clustered.site.catalog(LAKE).load_table(f"t.{name}")
     known = {*(entry["metadata-file"] for entry in document["metadata-log"]), table.metadata_location}
     on_disk = files_below(clustered.site.base / "warehouse" / "t" / name / "metadata")

@@ -10,6 +10,7 @@ import pytest
 
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.run import RunResult
+from lakewarden.steps.plan.own_commits import OURS
 from tests.jobs.partition_expiry import partitioned
 from tests.jobs.partition_expiry.partitioned import Rows, rows_of
 from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, files_below
@@ -124,6 +125,9 @@ def test_the_commit_says_what_it_is_and_whose(aged: Aged) -> None:
     # Who applied it, not who planned it.
     trigger = {name: summary[f"trigger.{name}"] for name in ("type", "operator", "ticket")}
     assert trigger == {"type": "incident-response", "operator": "ada", "ticket": "LAKE-7"}
+    assert set(OURS) <= summary.keys()
+    assert (summary["input.snapshot_ids"], summary["input.row_count"]) == (str(made["parent-snapshot-id"]), "8")
+    assert summary["input.bytes_compressed"] == summary["removed-files-size"]
     # Ten rows in two files a day; the position delete of row 100 goes with its partition, that of 108 stays.
     counts = {name: summary[name] for name in ("deleted-data-files", "deleted-records", "removed-delete-files")}
     assert counts == {"deleted-data-files": "4", "deleted-records": "8", "removed-delete-files": "1"}

@@ -30,7 +30,7 @@ from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
-from lakewarden.steps.apply.lineage import lineage
+from lakewarden.steps.apply.lineage import check_lineage, lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.in_spark import in_spark
@@ -229,7 +229,9 @@ class Run(TableRun):
         """Find out what the files of one table's groups are now."""
         name = table.identifier
         one = begun[name]
-        compactor = required(self.deployment.format_of(name).compactor, name)
+        found = self.deployment.format_of(name)
+        check_lineage(self.deployment, self.plan, self.run_id, found.load(one.pointer, self.plan.cutoff))
+        compactor = required(found.compactor, name)
         ready = compactor.prepare(one.pointer, table.uuid, one.groups, int(table.detail["target_bytes"]), self.run_id)
         for group_name in ready.done:
             # Committed by this run, which then crashed before it wrote that down.

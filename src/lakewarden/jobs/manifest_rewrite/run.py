@@ -15,7 +15,7 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.table import Pointer
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
-from lakewarden.steps.apply.lineage import lineage
+from lakewarden.steps.apply.lineage import check_lineage, lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import load_states, pointer_of
@@ -70,6 +70,7 @@ class Run(TableRun):
             if state.refusal is not None or state.uuid != table.uuid:
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
+            check_lineage(self.deployment, self.plan, self.run_id, state)
             for spec in _specs(table):
                 if (name, spec) in self._done:
                     continue

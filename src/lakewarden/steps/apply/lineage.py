@@ -1,4 +1,7 @@
-"""What every commit of ours says of itself: which job and run made it, on which worker, and who asked for it."""
+"""What every commit of ours says of itself: which job and run made it, on which worker, and who asked for it.
+
+A commit also says what it was made of; that is known to its format alone, and added there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from importlib.metadata import version
 
 from lakewarden.model import lineage as keys
 from lakewarden.model.plan import Plan
+from lakewarden.model.table import TableState
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.plan.own_commits import operation_of
 
 
 def lineage(deployment: Deployment, plan: Plan, run_id: str) -> dict[str, str]:
@@ -15,9 +20,9 @@ def lineage(deployment: Deployment, plan: Plan, run_id: str) -> dict[str, str]:
     run = deployment.ledger.runs.get(run_id)
     actor = run.actor if run else plan.actor
     found = {
-        "lakewarden.job": plan.job,
-        "lakewarden.run": run_id,
-        "lakewarden.plan": plan.plan_id,
+        keys.JOB: plan.job,
+        keys.RUN: run_id,
+        keys.PLAN: plan.plan_id,
         keys.WRITER: deployment.worker,
         keys.HOST: socket.gethostname(),
         keys.COMMIT_HASH: f"lakewarden-{version('lakewarden')}",
@@ -27,3 +32,10 @@ def lineage(deployment: Deployment, plan: Plan, run_id: str) -> dict[str, str]:
         keys.TICKET: actor.ticket or "",
     }
     return {name: value for name, value in found.items() if value}
+
+
+def check_lineage(deployment: Deployment, plan: Plan, run_id: str, state: TableState) -> None:
+    """Raise LineageError if a commit of this run would not be as the table requires it by now. Before any work on it."""
+    promised = dict.fromkeys((keys.INPUTS, keys.INPUT_ROWS, keys.INPUT_BYTES), keys.SOMETHING)
+    said = {**lineage(deployment, plan, run_id), **promised, keys.OPERATION: operation_of(plan.job, state.format)}
+    keys.validate_lineage(said, deployment.requirements_for(state.identifier, state.properties))

@@ -23,6 +23,7 @@ from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.clocks import store_now
 from lakewarden.steps.observe.fleet import Fleet, load_fleet, selection
 from lakewarden.steps.observe.memory import Reached, remember, unknowns
+from lakewarden.steps.plan.own_commits import as_their_tables_allow
 
 STRANGERS = ("LW-ROOT-002", "LW-ROOT-003")
 
@@ -129,7 +130,7 @@ def to_change(
 ) -> tuple[Fleet, dict[str, P], frozenset[str]]:
     """What a job that commits to tables begins with: the fleet, each table's policy, and the tables that may be changed."""
     policies, fleet = policies_of(deployment, load_fleet(deployment, now), request, job, policy)
-    fleet = committable(deployment, fleet)
+    fleet = as_their_tables_allow(deployment, committable(deployment, fleet), job)
     return fleet, policies, chosen_of(fleet, request, policies)
 
 

@@ -27,6 +27,7 @@ from lakewarden.formats.iceberg.manifests.files import (
 )
 from lakewarden.formats.iceberg.metadata.refs import MAIN, head_of
 from lakewarden.model.errors import IncompleteManifestError, StoreUnavailableError
+from lakewarden.model.lineage import made_of
 from lakewarden.model.ports import Files
 from lakewarden.model.uri import canonical
 
@@ -118,7 +119,14 @@ class Removal:
             "parent-snapshot-id": parent["snapshot-id"],
             "timestamp-ms": max(now_ms, int(document["last-updated-ms"]), int(parent["timestamp-ms"])),
             "manifest-list": f"{self.directory}/snap-{self.snapshot_id}-1-{self.unique}.avro",
-            "summary": {"operation": self.operation, **properties, **self._summary(parent.get("summary") or {})},
+            "summary": {
+                "operation": self.operation,
+                **made_of(
+                    [int(parent["snapshot-id"])], self.summary["deleted-records"], self.summary["removed-files-size"]
+                ),
+                **properties,
+                **self._summary(parent.get("summary") or {}),
+            },
         }
         if document.get("current-schema-id") is not None:
             made["schema-id"] = document["current-schema-id"]

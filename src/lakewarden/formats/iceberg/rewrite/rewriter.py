@@ -23,6 +23,7 @@ from lakewarden.model.errors import (
     PlanOutdatedError,
     UnreadableMetadataError,
 )
+from lakewarden.model.lineage import made_of
 from lakewarden.model.manifests import JavaTable, ManifestLine, ManifestPolicy, ManifestSurvey, Range, survey_of
 from lakewarden.model.ports import Files
 from lakewarden.model.table import Pointer, TableState, name_within
@@ -78,6 +79,7 @@ class IcebergManifestRewriter:
                 f"the rewritten manifests of {opened.name} hold {dict(content_of(after))} where the current ones hold "
                 f"{dict(content_of(before))} (files and rows, by spec and content); they were left alone"
             )
+        snapshot = {**snapshot, "summary": {**snapshot["summary"], **_made_of(parent, before, after)}}
         try:
             versions.add(opened.name, version, snapshot)
         except MovedOnError as error:
@@ -114,6 +116,14 @@ def content_of(manifests: AvroFile) -> Counter[tuple[int, int, str]]:
         found[*key, "files"] += live_count(row) or 0
         found[*key, "rows"] += int(row.get("added_rows_count") or 0) + int(row.get("existing_rows_count") or 0)
     return +found
+
+
+def _made_of(parent: Mapping[str, Any], before: AvroFile, after: AvroFile) -> dict[str, str]:
+    """What a rewriting read: the manifests that are no more, and the rows that they listed."""
+    left = {row["manifest_path"] for row in after.records}
+    gone = [row for row in before.records if row["manifest_path"] not in left]
+    rows = sum(int(row.get("added_rows_count") or 0) + int(row.get("existing_rows_count") or 0) for row in gone)
+    return made_of([int(parent["snapshot-id"])], rows, sum(int(row["manifest_length"]) for row in gone))
 
 
 def java_properties(properties: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from lakewarden.formats.avro import AvroFile, Record, write_avro
 from lakewarden.formats.paimon.metadata.table import PaimonTable, Snapshot, parse_json
 from lakewarden.model.errors import UnreadableMetadataError
+from lakewarden.model.lineage import made_of
 from lakewarden.model.ports import Files
 
 OVERWRITE, COMPACT = "OVERWRITE", "COMPACT"
@@ -98,7 +99,8 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
             content = write_avro(AvroFile(changes.index.schema, changes.index.codec, changes.index.records))
             files.put(table.manifest(index), content)
     before = latest.document
-    properties = {**_carried(before), **commit.properties, **changes.properties}
+    taken = made_of([latest.id], _rows(changes.deleted), _sizes(changes.deleted)) if commit.properties else {}
+    properties = {**_carried(before), **commit.properties, **taken, **changes.properties}
     document: dict[str, Any] = {
         "version": 3,
         "uuid": new_id(),
@@ -123,6 +125,10 @@ def prepare(table: PaimonTable, changes: Changes, commit: Commit, files: Files, 
     }
     said = {key: value for key, value in document.items() if value is not None}
     return Prepared(latest.id + 1, json.dumps(said, indent=2).encode())
+
+
+def _sizes(parts: Iterable[Entries]) -> int:
+    return sum(record["_FILE"]["_FILE_SIZE"] for part in parts for record in part.records)
 
 
 def _rows(parts: Iterable[Entries]) -> int:
