@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakewarden.model.format import Format
     from lakewarden.pipeline.spark.session import SparkSession
     from lakewarden.reports.check import Question
-    from lakewarden.steps.deployment import Deployment
+    from lakewarden.steps.deployment import Deployment, RunEvents
     from lakewarden.storage.stores import Stores
 
 STARTING = "start Spark"
@@ -92,8 +92,19 @@ class Wiring:
             inventory=self._settings.inventory,
             cost=self._settings.cost.prices,
             on_cluster=not is_local(self._master),
+            events=self._events,
             cancel_spark=self._cancel_spark,
         )
+
+    @property
+    def _events(self) -> RunEvents | None:
+        """Who is told of runs, if anybody."""
+        said = self._settings.openlineage
+        if said.url is None:
+            return None
+        from lakewarden.steps.apply.openlineage import Endpoint, RunEvents
+
+        return RunEvents(Endpoint(said.url, said.namespace, said.api_key, said.timeout_seconds), self.clock)
 
     @property
     def _master(self) -> str | None:

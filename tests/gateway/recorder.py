@@ -50,12 +50,13 @@ class Recorder:
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
         chunked = b"chunked" in fields.get(b"transfer-encoding", b"")
         length = int(fields.get(b"content-length", b"0"))
-        while not body.endswith(b"0\r\n\r\n") if chunked else len(body) < length:
+        whole = bytearray(body)
+        while not whole.endswith(b"0\r\n\r\n") if chunked else len(whole) < length:
             if not (more := connection.recv(1 << 20)):
                 self.cut += 1
                 return None
-            body += more
-        return head + b"\r\n\r\n" + body
+            whole += more
+        return head + b"\r\n\r\n" + bytes(whole)
 
 
 @contextmanager

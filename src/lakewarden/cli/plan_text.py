@@ -9,6 +9,7 @@ from typing import Any
 
 from lakewarden.cli.branch_text import branch_lines, show_branches
 from lakewarden.cli.compaction_text import show_many, show_worth, table_lines
+from lakewarden.cli.lineage_text import show_violations
 from lakewarden.cli.partition_text import drop_question, show_scale, show_scales, why_kept
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.jobs.registry import JOBS
@@ -191,6 +192,7 @@ def _show_detail(screen: Screen, plan: Plan, table: TablePlan) -> None:
     """What a job decided of things that are no files: how many go, and why the others stay."""
     _show_changes(screen, plan.job, table.changes, _words(plan))
     show_scale(screen, table)
+    show_violations(screen, plan.job, table)
     for label, value, words in table_lines(table):
         _show_fact(screen, label, value, words)
     for told in branch_lines(table):

@@ -20,6 +20,7 @@ from lakewarden.settings import Settings
 
 # How long requests that were begun may take once the gateway is told to stop.
 DRAIN_SECONDS = 30
+BACKLOG = 1024
 
 
 class _Server(uvicorn.Server):
@@ -89,11 +90,17 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, so that asyncio sends small answers at once: it looks at the number that the socket was made with.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=1024)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
     except OSError as error:
+        found.close()
         raise GatewayStartError(f"the gateway cannot listen at {host}:{port}: {error.strerror or error}") from error
+    return found
 
 
 def _shown(listening: socket.socket) -> str:

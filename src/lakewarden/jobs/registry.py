@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from lakewarden.jobs.compaction.spec import COMPACTION
 from lakewarden.jobs.history.spec import HISTORY
+from lakewarden.jobs.lineage_check.spec import LINEAGE_CHECK
 from lakewarden.jobs.manifest_rewrite.spec import MANIFEST_REWRITE
 from lakewarden.jobs.orphan_cleanup.spec import ORPHAN_CLEANUP
 from lakewarden.jobs.partition_expiry.spec import PARTITION_EXPIRY
@@ -22,6 +23,7 @@ from lakewarden.steps.section import JobSection
 JOBS: Mapping[Job, JobSpec] = {
     spec.name: spec
     for spec in (
+        LINEAGE_CHECK,
         HISTORY,
         STALE_BRANCHES,
         SNAPSHOT_EXPIRY,

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.leases import Leases
+from lakewarden.model.actor import Actor
 from lakewarden.model.clock import Clock
 from lakewarden.model.cost import Cost
 from lakewarden.model.errors import PlanOutdatedError, Refusal
 from lakewarden.model.format import Format
 from lakewarden.model.lineage import Requirements
+from lakewarden.model.plan import Plan
 from lakewarden.model.ports import Progress, Reader
+from lakewarden.model.run import RunResult
 from lakewarden.model.table import catalog_of
 from lakewarden.storage.stores import Stores
 
@@ -51,6 +55,12 @@ class RequirementsFor(Protocol):
     def __call__(self, identifier: str, table_properties: Mapping[str, str]) -> Requirements: ...
 
 
+class RunEvents(Protocol):
+    """Who is told of runs."""
+
+    def telling(self, run_id: str, plan: Plan, actor: Actor) -> AbstractContextManager[list[RunResult]]: ...
+
+
 class WarmSpark(Protocol):
     def __call__(
         self, packages: Sequence[str] = (), progress: Progress | None = None, written: Sequence[str] = ()
@@ -78,6 +88,7 @@ class Deployment:
     inventory: Mapping[str, str]
     cost: Cost = field(default_factory=Cost)
     on_cluster: bool = False
+    events: RunEvents | None = None
     # Ends what a session of ours is at, for whoever waits for it in another thread.
     cancel_spark: Callable[[], None] = lambda: None
 

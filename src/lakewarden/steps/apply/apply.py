@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -46,4 +47,17 @@ def apply(
         naming_state_disk(deployment),
         claimed(deployment, result, actor, terms, progress) as claim,
     ):
-        return run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim), stopped=stopped)
+        with _told_of(deployment, claim, actor) as done:
+            ended = run_to_its_end(deployment, claim.run_id, claim.lease, partial(begin, claim), stopped=stopped)
+            done.append(ended)
+        return ended
+
+
+@contextmanager
+def _told_of(deployment: Deployment, claim: Claim, actor: Actor) -> Iterator[list[RunResult]]:
+    """Let whoever wants to hear of runs hear of this one."""
+    if deployment.events is None:
+        yield []
+        return
+    with deployment.events.telling(claim.run_id, claim.plan, actor) as done:
+        yield done

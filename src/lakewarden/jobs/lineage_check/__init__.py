@@ -1,0 +1,1 @@
+"""Lineage check: finds snapshots that do not say what their table requires."""
