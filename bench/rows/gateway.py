@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.bench import Bench
 from bench.measure import Figures, Row, Sample, load
-from tests.gateway.load import Client, at_once, commits
+from tests.gateway.load import IN_MEMORY, Client, at_once, commits
 from tests.support.gateways import gateway
 from tests.support.rest import RestJvm
 
@@ -22,7 +22,7 @@ def gateway_rows(bench: Bench) -> list[Row]:
     """Through it and past it, to the same catalog (Apache's, in this machine's memory), in milliseconds."""
     jvm = RestJvm()
     try:
-        server = jvm.serve({"warehouse": f"file://{bench.scratch}/gateway-{uuid.uuid4().hex}"})
+        server = jvm.serve({**IN_MEMORY, "warehouse": f"file://{bench.scratch}/gateway-{uuid.uuid4().hex}"})
         with gateway(Path(bench.scratch) / "gateway", server.uri) as running:
             client = Client(running.uri)
             client.ask("POST", "/v1/namespaces", {"namespace": ["load"]})

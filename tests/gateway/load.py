@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+# A catalog that takes many commits at once; one on SQLite answers that its database is locked.
+IN_MEMORY = {"catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog"}
+
 
 @dataclass
 class Client:

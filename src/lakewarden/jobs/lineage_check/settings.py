@@ -10,5 +10,5 @@ from lakewarden.steps.section import JobSection
 class LineageCheck(JobSection):
     # It changes no table, so there is nothing to hold back.
     dry_run: bool = False
-    cron: str | None = "45 23 * * *"
+    cron: str | None = "0 0 * * *"
     since_hours: float = Field(default=0.0, ge=0)

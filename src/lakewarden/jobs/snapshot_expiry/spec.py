@@ -20,5 +20,5 @@ SNAPSHOT_EXPIRY = JobSpec(
         verb="Expire",
         undo="Expired snapshots cannot be brought back by Lakewarden; their files stay until physical-deletion takes them.",
     ),
-    after=(Job.HISTORY, Job.STALE_BRANCHES),
+    after=(Job.LINEAGE_CHECK, Job.HISTORY, Job.STALE_BRANCHES),
 )

@@ -6,14 +6,14 @@ Telling is a courtesy: whatever the endpoint does, the run goes on, and is over 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any
 
-from lakewarden import __version__
 from lakewarden.logs import logger
 from lakewarden.model.actor import Actor
 from lakewarden.model.clock import Clock
@@ -23,7 +23,7 @@ from lakewarden.model.redaction import redact
 from lakewarden.model.run import RunResult, RunStatus
 from lakewarden.model.table import catalog_of, name_within
 
-PRODUCER = f"urn:lakewarden:{__version__}"
+PRODUCER = f"urn:lakewarden:{version('lakewarden')}"
 # An event names so many tables; the run's own facet says how many there are.
 MOST_TABLES = 1000
 
@@ -136,14 +136,12 @@ def event_of(
 def _datasets(kind: Any, tables: Sequence[TablePlan]) -> list[Any]:
     from openlineage.client.facet_v2 import dataset_version_dataset
 
-    def version(table: TablePlan) -> Mapping[str, Any]:
-        facet = dataset_version_dataset.DatasetVersionDatasetFacet(table.metadata_location, producer=PRODUCER)
-        return {"version": facet}
+    def facets(table: TablePlan) -> dict[str, Any]:
+        return {
+            "version": dataset_version_dataset.DatasetVersionDatasetFacet(table.metadata_location, producer=PRODUCER)
+        }
 
-    return [
-        kind(catalog_of(table.identifier), name_within(table.identifier), facets=dict(version(table)))
-        for table in tables
-    ]
+    return [kind(catalog_of(table.identifier), name_within(table.identifier), facets=facets(table)) for table in tables]
 
 
 def _facet(run_id: str, plan: Plan, actor: Actor, result: RunResult | None) -> Any:
