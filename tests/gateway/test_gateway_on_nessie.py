@@ -29,7 +29,7 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 @pytest.fixture
 def nessie_uri(bucket: Bucket, tmp_path: Path) -> Iterator[str]:
     try:
-        uri, stop = start_nessie(tmp_path / "nessie.log", f"s3://{bucket.name}/wh/", bucket.server)
+        uri, stop = start_nessie(tmp_path / "nessie.log", f"s3://{bucket.name}/wh/", bucket.server, signing=False)
     except JarsMissingError as error:
         missing(error)
     yield uri

@@ -28,8 +28,11 @@ IVY_FILE = """\
 """
 
 
-def start_nessie(log: Path, warehouse: str, s3: Seaweed) -> tuple[str, Callable[[], None]]:
-    """The address of its Iceberg REST catalog, and how to stop it. Raises JarsMissingError."""
+def start_nessie(log: Path, warehouse: str, s3: Seaweed, *, signing: bool = True) -> tuple[str, Callable[[], None]]:
+    """The address of its Iceberg REST catalog, and how to stop it. Raises JarsMissingError.
+
+    Without `signing`, clients use their own keys for the store, and do not ask Nessie to sign each request.
+    """
     java, (jar,) = _java(), settled_jars(IVY_FILE)
     port, management = free_ports(2)
     store = "nessie.catalog.service.s3.default-options"
@@ -44,6 +47,7 @@ def start_nessie(log: Path, warehouse: str, s3: Seaweed) -> tuple[str, Callable[
         f"{store}.endpoint": s3.endpoint,
         f"{store}.region": "us-east-1",
         f"{store}.path-style-access": "true",
+        f"{store}.request-signing-enabled": str(signing).lower(),
         f"{store}.access-key": "urn:nessie-secret:quarkus:seaweed",
         "seaweed.name": s3.access_key,
         "seaweed.secret": s3.secret_key,
