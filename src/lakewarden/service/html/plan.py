@@ -15,7 +15,7 @@ from lakewarden.model.policy import DeleteMode, Job
 from lakewarden.model.service import RequestStatus
 from lakewarden.service.access import User
 from lakewarden.service.html.paging import Pages
-from lakewarden.service.html.plans import kind_of, state_of, summary_of, verdict_bar
+from lakewarden.service.html.plans import in_order, kind_of, state_of, summary_of, verdict_bar
 from lakewarden.service.html.runs import run_row
 from lakewarden.service.service import Service
 from lakewarden.steps.plan.paged import Wanted, largest_prefixes, plan_page
@@ -53,6 +53,7 @@ def plan_content(
         "needs_approval": waiting is not None or bool(view.get("approval")),
         "bars": {by: verdict_bar(view, by) for by in ("files", "bytes")},
         "kind_of": kind_of,
+        "verdicts": [(name, view["totals"]["verdicts"][name]) for name in in_order(view)],
         "files": files,
         "asked": asked,
         "pages": Pages.of(f"/plans/{saved.plan_id}", asked, offset, len(files["rows"]), files["total"], FILES),

@@ -65,12 +65,17 @@ def summary_of(saved: SavedPlan, view: View | None) -> str:
 def verdict_bar(view: Mapping[str, Any], by: str) -> list[Segment]:
     """Files or bytes by verdict as one bar: what goes, what waits, what is kept, what is live."""
     verdicts = view["totals"]["verdicts"]
-    order = sorted(verdicts, key=lambda name: (name != view["changing"], name == LIVE, name))
+    order = in_order(view)
     words = number if by == "files" else size
     parts = [
         (kind_of(name, view["changing"]), verdicts[name][by], f"{words(verdicts[name][by])} {name}") for name in order
     ]
     return stacked(parts)
+
+
+def in_order(view: Mapping[str, Any]) -> list[str]:
+    """The verdicts of a plan: what would be changed first, what is live last."""
+    return sorted(view["totals"]["verdicts"], key=lambda name: (name != view["changing"], name == LIVE, name))
 
 
 def kind_of(verdict: str, changing: str) -> str:
