@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.database import Ledger, open_ledger
 from lakewarden.ledger.requests import Ended
-from lakewarden.ledger.schedules import Schedule
+from lakewarden.ledger.schedules import Schedule, Schedules
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import ConfigError
 from lakewarden.model.policy import Job
@@ -154,6 +156,29 @@ def test_a_slot_is_asked_for_once_by_however_many_daemons(ledger: Ledger, tmp_pa
     assert {request.request_id for request in made} == {made[0].request_id}
     assert (made[0].job, made[0].due_at, made[0].actor.operator) == (ORPHANS, at("04 06:00"), "schedule")
     assert found.at(at("04 06:01")) == []
+    assert len([one for one in ledger.requests.list() if one.job == ORPHANS]) == 1
+
+
+def test_two_daemons_that_look_at_the_same_moment_ask_once(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has read that the slot is free before the other has taken it."""
+    found = daemons(ledger, tmp_path, number=2)
+    found.at(at("04 05:00"))
+    both, real = threading.Barrier(2), Schedules.list
+
+    def read_together(this: Schedules) -> list[Schedule]:
+        known = real(this)
+        both.wait(30)
+        return known
+
+    monkeypatch.setattr(Schedules, "list", read_together)
+    found.clock.at = at("04 06:00")
+    with ThreadPoolExecutor(2) as pool:
+        made = [pool.submit(one.tick, at("04 06:00")) for one in found.all]
+        asked = [request for one in made for request in one.result() if request.job == ORPHANS]
+    assert len(asked) == 2
+    assert len({request.request_id for request in asked}) == 1
     assert len([one for one in ledger.requests.list() if one.job == ORPHANS]) == 1
 
 
