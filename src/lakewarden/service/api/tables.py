@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
+from lakewarden.ledger.fleet import FleetRow
+from lakewarden.model.big_numbers import with_texts
 from lakewarden.model.errors import NotFoundError
 from lakewarden.model.redaction import redact
 from lakewarden.service.access import Asked, Viewer
@@ -108,7 +110,7 @@ def tables(
         offset=offset,
         limit=limit,
     )
-    rows = [_row(asdict(row)) for row in found.rows]
+    rows = [_row(row) for row in found.rows]
     return Tables(tables=rows, total=found.total, offset=offset, limit=limit)
 
 
@@ -147,7 +149,9 @@ def branches(user: Viewer, service: Asked, search: Search = "", offset: Offset =
     return Branches(tables=told(rows), total=found.total, offset=offset, limit=limit)
 
 
-def _row(document: dict[str, Any]) -> Table:
-    """A table in a list: without the detail, which the table's own address has."""
-    document.pop("detail", None)
-    return Table(**told(document))
+_LISTED = tuple(name for name in FleetRow.__dataclass_fields__ if name != "detail")
+
+
+def _row(row: FleetRow) -> Table:
+    """A table in a list: names and numbers, without the detail, which the table's own address has."""
+    return Table.model_construct(**with_texts({name: getattr(row, name) for name in _LISTED}))
