@@ -8,6 +8,7 @@ from bench.bench import Bench
 from bench.measure import Row
 from bench.rows import (
     applies,
+    audit,
     buckets,
     cluster,
     cold,
@@ -49,6 +50,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "compaction-rows": compaction.fleet_rows,
     "deletes": deletes.deletes,
     "applies": applies.applies,
+    "audit": audit.audit,
     "cluster": cluster.cluster,
     "cold": cold.cold,
     "leases": leases.leases,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakewarden.reports.page.render import render
 
-WIDE, HIGH = 236, 46  # of one box
+WIDE, HIGH = 268, 46  # of one box
 BETWEEN, ABOVE = 74, 16  # boxes of two layers, and of one
 MOST = 150  # boxes that a person can still read
 LONGEST = 34  # letters in a box
@@ -56,6 +56,8 @@ class Drawing:
     lines: tuple[Line, ...]
     left_out: int
     title: str
+    box_width: int = WIDE
+    box_height: int = HIGH
 
 
 @dataclass(frozen=True, slots=True)
