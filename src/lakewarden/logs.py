@@ -43,6 +43,11 @@ def configure(*, verbose: bool = False, as_json: bool = False, env: Mapping[str,
     _output.writer = None
 
 
+def in_json() -> bool:
+    """Whether each line on stderr is to be a document."""
+    return _output.json
+
+
 def hush_libraries(*, verbose: bool) -> None:
     """Keep what libraries log or warn of from the terminal of a command; with verbose, show it as a part of our log."""
     logging.captureWarnings(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,3 +86,15 @@ def test_quiet_leaves_the_data_and_takes_the_progress_away(lakewarden: Any) -> N
     talking, quiet = lakewarden("plan", "orphans"), lakewarden("plan", "orphans", "--quiet")
     assert quiet.out == talking.out != ""
     assert (quiet.err, talking.err != "") == ("", True)
+
+
+def test_an_error_is_a_document_where_stderr_is_read_as_documents(
+    lakewarden: Any,
+) -> None:
+    answer = lakewarden("runs", "nope", "--log-format", "json")
+    said = json.loads(answer.err)
+    assert (answer.code, answer.out) == (10, "")
+    assert (said["code"], said["event"], said["level"]) == ("LW-CORE-010", "there is no run nope", "error")
+    assert said["hint"]
+    answer = lakewarden("runs", "nope", "--log-format", "json", "--output", "json")
+    assert (answer.json["error"]["message"], answer.err) == ("there is no run nope", "")

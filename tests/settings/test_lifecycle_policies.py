@@ -109,6 +109,10 @@ def test_the_day_has_its_order(load: Any) -> None:
         ("[physical_deletion]\nvisibility_hours = 3", "did you mean visibility_delay_hours?"),
         ('[partition_expiry]\nstrategy = "custom"', 'allowed: "values-time" or "update-time"'),
         ('[partition_expiry]\ntime_zone = "Mars/Olympus"', "partition_expiry.time_zone is not a time zone"),
+        (
+            '[partition_expiry]\ntimestamp_formatter = "QQ"',
+            "partition_expiry.timestamp_formatter cannot be used: timestamp formatter 'QQ'",
+        ),
         ('[partition_expiry]\ntime_zone = "../etc"', "partition_expiry.time_zone is not a time zone"),
         ('[partition_expiry]\ntime_zone = "Europe"', "partition_expiry.time_zone is not a time zone"),
         ("[partition_expiry]\nmax_partitions = 0", "partition_expiry.max_partitions = 0 is out of range"),

@@ -109,6 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(code: str, message: str, hint: str, exit_code: Exit, as_json: bool, with_traceback: bool) -> int:
+    if logs.in_json() and not as_json:
+        # Whoever reads stderr as documents reads errors so too.
+        logs.logger("lakewarden").error(message, code=code, hint=hint, **({"exc_info": True} if with_traceback else {}))
+        return exit_code
     if with_traceback:
         sys.stderr.write(redact(traceback.format_exc()))
     show_error(code, message, hint, as_json)

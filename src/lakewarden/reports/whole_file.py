@@ -27,4 +27,4 @@ def write_whole(path: Path, data: bytes, what: str) -> None:
         beside.replace(path)
     except OSError as error:
         drop_temporary(str(beside))
-        raise UsageError(f"{path} cannot be written ({error}); no {what} written") from error
+        raise UsageError(f"{path} cannot be written ({error.strerror or error}); no {what} written") from error

@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
 
+from lakewarden.model.errors import ConfigError
+from lakewarden.model.partition_times import time_form
 from lakewarden.steps.section import JobSection
 
 
@@ -22,6 +24,16 @@ class PartitionExpiry(JobSection):
     batch_size: int | None = Field(default=None, ge=1)
     time_zone: str = "UTC"
     max_drop_share: float = Field(default=0.5, ge=0, le=1)
+
+    @field_validator("timestamp_formatter")
+    @classmethod
+    def _known_letters(cls, text: str | None) -> str | None:
+        try:
+            time_form(text)
+        except ConfigError as error:
+            why = error.message.rpartition("; ")[0]  # without what is said of one table
+            raise ValueError(f"cannot be used: {why}. {error.hint}") from None
+        return text
 
     @field_validator("time_zone")
     @classmethod
