@@ -9,7 +9,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo import branches, cleanup, log, night, stream
+from demo import branches, cleanup, lineage, log, night, stream
 from demo.lake import build
 from demo.terminal import DemoError, Terminal, short
 
@@ -80,6 +80,7 @@ def _tell(base: Path, terminal: Terminal) -> None:
     cleanup.tell(base, lake, events, terminal)
     night.tell(base, lake, events, terminal)
     branches.tell(lake, terminal)
+    lineage.tell(base, lake, terminal)
 
 
 def _close(base: Path, terminal: Terminal, seconds: float) -> None:
