@@ -216,9 +216,9 @@ def test_thousands_of_runs_are_told_at_once(ledger: Ledger) -> None:
         ledger.runs.finish(f"run-{number}", "done", result(failed=[{"code": f"LW-{number % 7}"}]))
     started(ledger, "at-work")
     ledger.journal.intent("at-work", 0, files(1))
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone: the machine may be busy with others
     found = told(ledger)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
     assert found["runs_total{job=orphan-cleanup,status=done}"] == 300
     assert found["journal_open_intents"] == 1
 
