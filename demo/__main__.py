@@ -9,7 +9,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo import branches, cleanup, lineage, log, night, stream
+from demo import audit, branches, cleanup, lineage, log, night, stream
 from demo.lake import build
 from demo.terminal import DemoError, Terminal, short
 
@@ -78,7 +78,9 @@ def _tell(base: Path, terminal: Terminal) -> None:
     lake = build(base)
     events = stream.build(base) if with_paimon else None
     cleanup.tell(base, lake, events, terminal)
+    made = audit.archive(lake, terminal)
     night.tell(base, lake, events, terminal)
+    audit.ask(lake, terminal, made)
     branches.tell(lake, terminal)
     lineage.tell(base, lake, terminal)
 
