@@ -227,3 +227,19 @@ def test_a_bucket_that_is_away(server: Server, site: Site) -> None:
     found = site.plan(JOB).table("lake.@all")
     assert states(found) == {"lake.db.a": "unknown"}
     assert not found.changes["refs"]
+
+
+def test_a_branch_that_another_catalog_shows_and_those_that_are_named(server: Server, site: Site) -> None:
+    """What somebody configured is in use, whatever its state; a selection of one branch takes no other."""
+    make_table(server.catalog(), "db.a", 1)
+    for name in ("shown", "quiet", "unnamed", "safe"):
+        server.branch(name)
+        server.catalog(name).load_table("db.a").append(rows(100))
+    site.catalogs["dev"] = {**server.properties, "prefix": "shown|wh"}
+    site.sections["stale_branches"] |= {"remove": ["inactive"], "inactive_days": 30, "protect": ["sa*"]}
+    site.later(24 * 40)
+    plan = site.plan(JOB, "lake.@shown", "lake.@quiet", "lake.@safe")
+    told = {table.identifier: line(table, "lake.db.a").get("kept") for table in plan.plan.tables}
+    assert told == {"lake.@shown": "catalog dev shows it", "lake.@quiet": None, "lake.@safe": "protected by 'sa*'"}
+    assert site.apply(plan).changed == {"refs": 1, "branches": 1}
+    assert server.branches() == {"main", "shown", "unnamed", "safe"}
