@@ -15,7 +15,7 @@ BROKEN_ONLY: tuple[Removable, ...] = ("broken",)
 class StaleBranches(JobSection):
     """`remove` names the states whose branches go; `inactive_days` says what inactive is, and nothing is without it."""
 
-    cron: str | None = "30 23 * * *"
+    cron: str | None = "0 0 * * *"
     remove: list[Removable] = Field(default_factory=lambda: list(BROKEN_ONLY))
     protect: list[str] = Field(default_factory=list)
     inactive_days: float | None = Field(default=None, ge=1, le=36500)
