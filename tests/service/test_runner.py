@@ -300,3 +300,40 @@ def test_a_dead_spark_ends_the_runner_and_not_the_request(bench: Make, monkeypat
         assert one.ended().status is RequestStatus.QUEUED
     replace(one.another(), spark_is_gone=lambda: True).work_once()
     assert one.ended().status is RequestStatus.FAILED
+
+
+@pytest.mark.parametrize("kind", [RequestKind.RUN, RequestKind.PLAN])
+def test_a_run_stops_after_a_plan_whose_policy_wants_somebody_to_agree(tmp_path: Path, kind: RequestKind) -> None:
+    world = make_world(tmp_path / "world", ("sales.orders",))
+    with world.config.open("a") as config:
+        config.write("\n[manifest_rewrite]\nenabled = true\ndry_run = false\napproval = true\n")
+        config.write("min_manifests = 2\nmin_gain = 0.0\n")
+    settings = load_settings(str(world.config), env={})
+    wiring = Wiring(settings, TurnedClock())
+    runner = Runner(wiring.deployment, settings, Warden(wiring, settings), "host-1/1")
+    wiring.ledger.requests.create("q1", kind, ADA, job="manifest-rewrite", arguments={"enabled_only": True})
+    runner.work_once()
+    found = wiring.ledger.requests.need("q1")
+    assert (found.status, found.error) == (RequestStatus.WAITING, None)
+    assert found.plan_path is not None
+    plan = runner.warden.load_plan(found.plan_path).plan
+    assert [table.policy.get("approval") for table in plan.tables] == [True]
+    made = approve(wiring.ledger, "q2", plan.plan_id, BOB)
+    assert made.arguments.get("as_run") is (True if kind is RequestKind.RUN else None)
+    wiring.close()
+
+
+def test_a_night_is_a_request_for_each_of_its_jobs_in_their_order(bench: Make) -> None:
+    one = bench(enabled=True)
+    one.ask(RequestKind.NIGHT, jobs=["orphans", "snapshot-expiry"], select=["lake.*"])
+    one.runner.work_once()
+    found = one.ended()
+    assert found.result is not None
+    assert list(found.result["requests"]) == ["snapshot-expiry", JOB]
+    made = [one.ended(name) for name in found.result["requests"].values()]
+    assert all(request.arguments["select"] == ["lake.*"] for request in made)
+    assert all(request.actor == ADA for request in made)
+    first = one.ledger.requests.claim("w", loop.AFTER)
+    assert first is not None
+    assert first.job == "snapshot-expiry"
+    assert one.ledger.requests.claim("w2", loop.AFTER) is None

@@ -159,6 +159,15 @@ def test_sigterm_ends_between_batches_and_gives_everything_back(world: World) ->
         assert "Fatal" not in found.words
 
 
+def test_nothing_is_left_running_when_the_one_that_watches_is_killed(world: World) -> None:
+    with served(world) as found:
+        until(found.answers, "the web answers")
+        parts = [found.child(f"lakewarden.service.{name}") for name in ("web", "runner")]
+        found.process.kill()
+        found.process.wait()
+        until(lambda: not any(_command(pid) for pid in parts), "both parts end by themselves")
+
+
 def test_it_does_not_listen_for_others_unprotected(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", "--host", "0.0.0.0", "--port", "0", "--config", str(world.config)]
     assert main(words) == 64
