@@ -19,6 +19,9 @@ _RETRY = {"max_retries": 3, "retry_timeout": {"seconds": 20}}
 _NO_RETRY = {"max_retries": 0}
 _DEFAULT_CLIENT = {"timeout": "60s", "connect_timeout": "5s"}
 
+# Those asked for last. A server that vends credentials hands out new ones at every look at a table: in a process that
+# lives for days each would leave a client behind that nobody asks again.
+MOST_OPENED = 512
 _opened: dict[tuple[str, tuple[tuple[str, str], ...]], Store] = {}
 _memory: dict[str, Any] = {}
 _lock = threading.Lock()
@@ -73,9 +76,13 @@ class Stores:
         name = f"{place.store}{mount}"
         key = (name, tuple(sorted(options.items())))
         with _lock:
-            if key not in _opened:
-                _opened[key] = LocalDisk(_mount(mount)) if place.scheme == "file" else _open(place, options)
-            return _opened[key]
+            store = _opened.pop(key, None)
+            if store is None:
+                store = LocalDisk(_mount(mount)) if place.scheme == "file" else _open(place, options)
+            _opened[key] = store  # last, so that the first one is the one that was not asked for longest
+            while len(_opened) > MOST_OPENED:
+                del _opened[next(iter(_opened))]
+            return store
 
     def get(self, uri: str) -> bytes:
         return self.at(uri).get(FileUri.parse(uri).key)
