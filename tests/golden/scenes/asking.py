@@ -100,6 +100,13 @@ scene("explain/not-found", 10)(_file("planned", "warehouse/nothing.parquet"))
 scene("explain/live")(_file("planned", "warehouse/sales/orders/data/day=2026-01-12/00000-*.parquet"))
 scene("audit-who/deleted")(_file("cleaned", ORPHAN, "audit", "who"))
 scene("audit-who/nobody")(_file("planned", ORPHAN, "audit", "who"))
+scene("audit-origin/file")(
+    _file("planned", "warehouse/sales/orders/data/day=2026-01-12/00000-*.parquet", "audit", "origin")
+)
+scene("audit-origin/not-found", 10)(_file("planned", ORPHAN, "audit", "origin"))
+scene("audit-origin/no-snapshot", 10)(_at("planned", "audit", "origin", "lake.sales.orders@1"))
+scene("audit-downstream/not-found", 10)(_at("planned", "audit", "downstream", "1234567890123456789"))
+scene("audit-downstream/bad-graph", 64)(_at("planned", "audit", "downstream", "1", "--graph", "graph.png"))
 
 
 @scene("explain/pending")
