@@ -156,8 +156,9 @@ max_orphans = 9
 
 
 def test_other_jobs_have_a_policy_too(load: Any) -> None:
-    found = load("[history]\nenabled = true").policy_for(Job.HISTORY, TABLE, {})
-    assert found.values == {"enabled": True, "dry_run": True, "cron": None, "approval": False}
+    found = load("[lineage_check]\nenabled = true").policy_for(Job.LINEAGE_CHECK, TABLE, {})
+    wanted = {"enabled": True, "dry_run": False, "cron": "0 0 * * *", "approval": False, "since_hours": 0.0}
+    assert found.values == wanted
 
 
 def test_jobs_are_found_by_name_and_alias() -> None:
@@ -166,7 +167,7 @@ def test_jobs_are_found_by_name_and_alias() -> None:
     with pytest.raises(UsageError, match="did you mean orphans"):
         job_named("orphan")
     with pytest.raises(UsageError):
-        job_named("history")
+        job_named("tidy-up")
 
 
 def test_a_narrower_scope_can_only_want_to_be_asked(load: Any) -> None:
