@@ -26,10 +26,11 @@ def audit(bench: Bench) -> list[Row]:
     """Seconds for one answer of `audit downstream`, everything read and compared with its digest."""
     base = Path(bench.scratch) / f"audit-{secrets.token_hex(4)}"
     with Site.at(base) as site:
-        live = _live(site, LIVE // bench.shrink)
-        rows = [_row(bench, site, "audit-live", f"audit downstream, {LIVE:,} live snapshots", live, LIVE_SECONDS)]
-        first = _archive(site, ARCHIVED // bench.shrink, CHAIN // bench.shrink)
-        told = f"audit downstream, {ARCHIVED:,} archived snapshots, a chain of {CHAIN:,}"
+        live, many, chain = (number // bench.shrink for number in (LIVE, ARCHIVED, CHAIN))
+        asked = _live(site, live)
+        rows = [_row(bench, site, "audit-live", f"audit downstream, {live:,} live snapshots", asked, LIVE_SECONDS)]
+        first = _archive(site, many, chain)
+        told = f"audit downstream, {many:,} archived snapshots, a chain of {chain:,}"
         rows.append(_row(bench, site, "audit-archive", told, first, ARCHIVED_SECONDS))
     return rows
 
