@@ -110,6 +110,8 @@ def test_what_only_steps_know_is_counted(ledger: Ledger) -> None:
     ledger.runs.finish("c", "done", result(changed={"groups": 2, "files": 12}))
     ledger.runs.start("e", "snapshot-expiry", "q", ACTOR)
     ledger.runs.finish("e", "done", result(changed={"snapshots": 5, "refs": 1}))
+    ledger.runs.start("h", "history", "r", ACTOR)
+    ledger.runs.finish("h", "done", result(changed={"rows": 7, "months": 2, "logs": 1}))
     started(ledger)
     ledger.runs.step("run-1", FAILED, {"code": "LW-APPLY-004", "message": "m"})
     ledger.runs.finish("run-1", "failed", result())
@@ -117,8 +119,22 @@ def test_what_only_steps_know_is_counted(ledger: Ledger) -> None:
     assert found["wasted_bytes_total{job=compaction}"] == 340
     assert found["files_compacted_total"] == 12
     assert found["snapshots_expired_total"] == 5
+    assert found["history_rows_archived_total"] == 7, "months and logs are no rows"
     assert found["invariant_violations_total"] == 1
     assert found["last_success_timestamp_seconds{job=compaction}"] == pytest.approx(NOON.timestamp(), abs=60)
+
+
+def test_broken_lineage_rules_are_told_by_the_newest_check_of_the_whole_fleet(ledger: Ledger) -> None:
+    def checked(found: int, *, also: tuple[str, ...] = (), made: int = 0) -> Plan:
+        tables = tuple(replace(table(name), changes={"violations": found}) for name in ("c.a.a", "c.a.b"))
+        return replace(a_plan(*tables, also=also, made=made), job="lineage-check").sealed()
+
+    ledger.plans.save(checked(3), "/a")
+    assert told(ledger)["lineage_violations"] == 6
+    ledger.plans.save(checked(0, also=("c.a.other",), made=1), "/b")
+    assert told(ledger)["lineage_violations"] == 6, "a plan of some tables says nothing of the fleet"
+    ledger.plans.save(checked(1, made=2), "/c")
+    assert told(ledger)["lineage_violations"] == 2
 
 
 def test_a_batch_that_a_closed_run_left_open_stays_told(ledger: Ledger) -> None:

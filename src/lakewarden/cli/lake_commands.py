@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli import worker
+from lakewarden.cli.explain_text import show_explanation
 from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import Exit
@@ -74,5 +75,5 @@ def explain(shared: Shared, file: FileArgument) -> int:
     """Say why a file is live, kept or an orphan."""
     answer = worker.open_worker(shared).explain(file)
     screen = Screen()
-    screen.document(answer) if shared.as_json else screen.facts(answer)
+    screen.document(answer) if shared.as_json else show_explanation(screen, answer)
     return Exit.DONE

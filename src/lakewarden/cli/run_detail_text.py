@@ -25,7 +25,7 @@ def show_detail(screen: Screen, run: Mapping[str, Any]) -> None:
         screen.line()
         screen.line("NOTED ON THE WAY", style="bold")
         for step in steps:
-            screen.line(f"  {_second(step['at'])}  {step['name']:<14}  {one_line(step['detail'])}")
+            screen.line(f"  {second(step['at'])}  {step['name']:<14}  {one_line(step['detail'])}")
     result = RunResult.of(run["result"]) if run.get("result") else None
     if result and result.failed:
         screen.line()
@@ -43,11 +43,10 @@ def show_detail(screen: Screen, run: Mapping[str, Any]) -> None:
 def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     actor = run.get("actor") or {}
     if actor:
-        ticket = f", ticket {actor['ticket']}" if actor.get("ticket") else ""
-        yield "by", f"{actor['operator']} on {actor['worker']} ({actor['trigger']}{ticket})"
+        yield "by", by_whom(actor)
     if run.get("started_at"):
-        ended = f" to {_second(run['finished_at'])}" if run.get("finished_at") else ", and has not ended"
-        yield "from", f"{_second(run['started_at'])}{ended}"
+        ended = f" to {second(run['finished_at'])}" if run.get("finished_at") else ", and has not ended"
+        yield "from", f"{second(run['started_at'])}{ended}"
     if plan := run.get("plan_id") or (run.get("result") or {}).get("plan_id"):
         yield "plan", plan
     if run.get("summary"):
@@ -58,7 +57,7 @@ def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "kept", f"{why} {number(count)}"
     if at := run.get("progress"):
         where = f" in {at['root']}" if at["root"] else ""
-        yield "reached", f"{number(at['processed'])} of {number(at['of'])} files{where}, {_second(at['at'])}"
+        yield "reached", f"{number(at['processed'])} of {number(at['of'])} files{where}, {second(at['at'])}"
     if opened := run.get("open_batches"):
         yield "open", f"batches {one_line(opened)}: announced and not recorded; the next apply of the plan settles them"
 
@@ -68,6 +67,13 @@ def _trash_is_over(run: Mapping[str, Any]) -> bool:
     return any(step["name"] in ("purged", "restored") for step in run.get("steps") or ())
 
 
-def _second(instant: str | datetime) -> str:
+def by_whom(actor: Mapping[str, Any]) -> str:
+    """Who did something: ana on night-1 (manual, ticket OPS-1)."""
+    ticket = f", ticket {actor['ticket']}" if actor.get("ticket") else ""
+    return f"{actor['operator']} on {actor['worker']} ({actor['trigger']}{ticket})"
+
+
+def second(instant: str | datetime) -> str:
+    """An instant as people read it, to the second."""
     moment = datetime.fromisoformat(instant) if isinstance(instant, str) else instant
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -41,6 +41,8 @@ def count_plan(connection: Connection, plan: Plan) -> None:
     seen = connection.execute(select(standings.c.identifier).where(standings.c.job == plan.job)).scalars().all()
     for gone in chunks((name for name in seen if name not in plan.pointers), _AT_ONCE):
         connection.execute(delete(standings).where(standings.c.identifier.in_(gone)))
+    if (unsaid := metrics.unsaid(plan)) is not None:
+        put(connection, counts, [{"name": metrics.UNSAID.name, "labels": "[]", "value": float(unsaid)}])
     put(connection, standings, [asdict(found) | {"plan_id": plan.plan_id} for found in metrics.standings(plan)])
 
 

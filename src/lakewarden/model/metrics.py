@@ -62,6 +62,7 @@ VIOLATIONS = _counter("invariant_violations_total", "Promises that were broken; 
 LAST_SUCCESS = _gauge("last_success_timestamp_seconds", "When a run of the job last ended well", JOB)
 RECLAIMABLE = _gauge("reclaimable_bytes", "Bytes that the newest plans would free", JOB, FORMAT, TENANT)
 ORPHAN_SHARE = _gauge("orphan_share_ratio", "Orphans' share of the bytes that were listed", FORMAT, TENANT)
+UNSAID = _gauge("lineage_violations", "Snapshots that break the lineage rules of their table")
 LEASES = _gauge("leases_active", "Leases that are held now")
 OPEN_INTENTS = _gauge("journal_open_intents", "Batches that were announced and have no outcome")
 BUILD = _gauge("build_info", "The version that answers", "version")
@@ -82,7 +83,7 @@ BATCH = Metric(
 
 METRICS: tuple[Metric, ...] = (
     RUNS, LISTED, PLANNED, KEPT, DELETED, BYTES_DELETED, ERRORS, REFUSALS, COMPACTED, EXPIRED, ARCHIVED, CONFLICTS, LOST,
-    WASTED, VIOLATIONS, LAST_SUCCESS, RECLAIMABLE, ORPHAN_SHARE, LEASES, OPEN_INTENTS, BUILD, DURATION, BATCH,
+    WASTED, VIOLATIONS, LAST_SUCCESS, RECLAIMABLE, ORPHAN_SHARE, UNSAID, LEASES, OPEN_INTENTS, BUILD, DURATION, BATCH,
 )  # fmt: skip
 STOPPED = "stopped"
 # Failures beyond those that a run's record names one by one.
@@ -159,6 +160,13 @@ def standings(plan: Plan) -> Iterator[TableStanding]:
             )
 
 
+def unsaid(plan: Plan) -> int | None:
+    """How many snapshots of the fleet break the rules of their table; None of a plan that did not look at every table."""
+    if plan.job != Job.LINEAGE_CHECK or not plan.pointers.keys() <= {table.identifier for table in plan.tables}:
+        return None
+    return int(plan.totals()["changes"].get("violations", 0))
+
+
 def of_run(run: Ended) -> Iterator[Sample]:
     """What a run that ended adds."""
     result, job = run.result, run.job
@@ -180,7 +188,7 @@ def of_run(run: Ended) -> Iterator[Sample]:
     if job == Job.SNAPSHOT_EXPIRY:
         yield from _some(EXPIRED, changed.get("snapshots", 0))
     if job == Job.HISTORY:
-        yield from _some(ARCHIVED, sum(changed.values()))
+        yield from _some(ARCHIVED, changed.get("rows", 0))
     yield from _some(WASTED, run.wasted, job)
     broken = InvariantViolationError.code
     yield from _some(VIOLATIONS, codes[broken] + (run.ended_by == broken))

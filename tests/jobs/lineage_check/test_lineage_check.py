@@ -44,6 +44,13 @@ def test_what_broke_the_rules_is_named_once_as_new(tmp_path: Path, capsys: pytes
         steps = site.warden.run_detail(result.run_id)["steps"]
         assert [step["detail"]["violations"] for step in steps if step["name"] == "checked"] == [2]
 
+        page = tmp_path / "report.html"
+        site.warden.report(str(page), with_forecast=False)
+        shown = page.read_text().partition('id="unsaid"')[2].partition("</section>")[0]
+        assert "lake.db.orders" in shown
+        assert "writer.id is missing" in shown
+        assert "lake.db.free" not in shown, "it breaks no rule"
+
         table.append(rows)
         again = site.plan(JOB).table("lake.db.orders").detail
         assert (again["violations"], again["new"]) == (3, 1)

@@ -108,7 +108,12 @@ def deployment(cost: Cost | None = None, ran: list[Run] | None = None) -> Any:
         cost=cost or Cost(),
         clock=SimpleNamespace(now=lambda: NOW),
         leases=SimpleNamespace(list=lambda: []),
-        ledger=SimpleNamespace(runs=SimpleNamespace(list=lambda limit: runs() if ran is None else ran)),
+        # Tables whose snapshots cannot be read, and of which no check is known: no part on lineage.
+        format_of=lambda identifier: SimpleNamespace(historian=None),
+        ledger=SimpleNamespace(
+            runs=SimpleNamespace(list=lambda limit: runs() if ran is None else ran),
+            plans=SimpleNamespace(list=lambda job, limit: []),
+        ),
     )
 
 

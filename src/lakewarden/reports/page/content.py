@@ -17,6 +17,7 @@ from lakewarden.reports.overview import Overview
 from lakewarden.reports.page.lineage import lineage_of
 from lakewarden.reports.page.pictures import Curve, curve, scale, stacked
 from lakewarden.reports.page.text import number, size
+from lakewarden.reports.page.unsaid import unsaid_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import selection
 
@@ -103,6 +104,7 @@ def content_of(
             deployment,
             [s for s in found.fleet.states if s.identifier in health and s.identifier not in found.fleet.unlisted],
         ),
+        "unsaid": unsaid_of(deployment, health),
         "rows": rows[:MOST_ROWS],
         "shown_tables": len(rows),
         "left_out": max(0, len(rows) - MOST_ROWS),
