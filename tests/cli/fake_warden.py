@@ -211,7 +211,14 @@ class FakeWarden:
         return doctor_report()
 
     def explain(self, uri: str) -> dict[str, Any]:
-        return {"uri": uri, "verdict": "live", "through": ["main"]}
+        way = {
+            "table": "prod.a.b",
+            "refs": ["main", "v1"],
+            "snapshot_id": 7,
+            "manifest": "s3://b/m.avro",
+            "by": "manifest",
+        }
+        return {"uri": uri, "status": "live", "exists": True, "live_through": [way], "ways": 3}
 
     def leases(self) -> list[dict[str, Any]]:
         common = {"holder": "host-2", "epoch": 4, "renewed_at": NOW.isoformat(), "ttl_seconds": 60.0}

@@ -31,8 +31,17 @@ def test_doctor_reads_out_its_report_without_secrets(lakewarden: Any) -> None:
 
 
 def test_explain_answers_in_words_and_json(lakewarden: Any) -> None:
-    assert "verdict: live" in lakewarden("explain", "s3://b/f").out
-    assert lakewarden("explain", "s3://b/f", "--output", "json").json["through"] == ["main"]
+    assert lakewarden("explain", "s3://b/f").out.splitlines() == [
+        "LIVE   s3://b/f",
+        "  A table needs it. While that is so, no job deletes it.",
+        "",
+        "NEEDED BY",
+        "  prod.a.b, through main, v1, snapshot 7",
+        "    s3://b/m.avro",
+        "  and in 2 more ways",
+    ]
+    found = lakewarden("explain", "s3://b/f", "--output", "json").json
+    assert found["live_through"][0]["refs"] == ["main", "v1"]
 
 
 def test_audit_who_and_verify(lakewarden: Any) -> None:
@@ -107,7 +116,7 @@ def test_an_unexpected_error_has_no_traceback_and_no_secret_unless_verbose(lakew
 
 
 @pytest.mark.parametrize(
-    "words", ["plan", "plan stale-branches", "plan orphans --nope", "aply p", "show p --limit 0", "runs --limit x"]
+    "words", ["plan", "plan stale-leaves", "plan orphans --nope", "aply p", "show p --limit 0", "runs --limit x"]
 )
 def test_usage_mistakes_are_64_for_people_and_programs(lakewarden: Any, warden: Any, words: str) -> None:
     assert lakewarden(*words.split()).code == 64

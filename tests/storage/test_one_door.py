@@ -27,6 +27,16 @@ ALLOWED = {
         "op.drop_table": "SQL on the state database, and only while its journal is empty"
     },
     "steps/apply/removal.py": {"delete": "calls the door itself, with the permit it was granted"},
+    "formats/iceberg/branches/catalog_keeper.py": {"self._api.delete": "a reference of a Nessie catalog, and no bytes"},
+    "formats/iceberg/branches/keeper.py": {"….remove": "a ref of a table's next metadata, and no bytes"},
+    "jobs/stale_branches/run.py": {"keeper.remove": "a ref, by a commit of its table or catalog, and no bytes"},
+    "jobs/stale_branches/settings.py": {"self.remove": "the setting `remove`: which states of a branch may go"},
+    "model/branches.py": {
+        "policy.remove": "the setting `remove`: which states of a branch may go",
+        "self.remove": "the setting `remove`: which states of a branch may go",
+    },
+    "pipeline/rewrite/by_iceberg.py": {"tables.remove": "a name in a cache of Spark's, and no bytes"},
+    "service/api/heartbeats.py": {"router.delete": "says that a route answers DELETE"},
     "jobs/snapshot_expiry/table_steps.py": {"delete": "calls the door itself, with the permit it was granted"},
 }
 # Calls on these are SQL statements or in-memory collections, not stores.

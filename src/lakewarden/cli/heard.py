@@ -18,6 +18,8 @@ class Heard:
         self._numbers = frozenset(numbers)
         self._out, self._in = os.pipe()
         os.set_blocking(self._in, False)
+        self._ready = select.poll()  # select() knows no file beyond the first thousand that a process has open
+        self._ready.register(self._out, select.POLLIN)
 
     @property
     def told(self) -> int:
@@ -26,7 +28,7 @@ class Heard:
     def next(self, seconds: float | None) -> int | None:
         """The next signal's number; None if somebody calls `wake`, or none comes for so long."""
         while True:
-            if not select.select([self._out], [], [], seconds)[0]:
+            if not self._ready.poll(None if seconds is None else seconds * 1000):
                 return None
             number = os.read(self._out, 1)[0]
             if number == ENDED:
