@@ -148,6 +148,9 @@ def own_ids(patch: pytest.MonkeyPatch) -> None:
     from pyiceberg.table import metadata
 
     from lakewarden import wiring
+    from lakewarden.formats.iceberg.partitions import drop
+
+    least, span, start = 10**18, 8 * 10**18, drop.start_removal
 
     class Ids:
         @staticmethod
@@ -155,4 +158,9 @@ def own_ids(patch: pytest.MonkeyPatch) -> None:
             return f"{secrets.token_hex(count)[:-2]}a7"
 
     patch.setattr(wiring, "secrets", Ids)
-    patch.setattr(metadata, "_generate_snapshot_id", lambda: 10**18 + secrets.randbelow(8 * 10**18))
+    patch.setattr(metadata, "_generate_snapshot_id", lambda: least + secrets.randbelow(span))
+    patch.setattr(
+        drop,
+        "start_removal",
+        lambda document, location, snapshot, unique: start(document, location, least + snapshot % span, unique),
+    )
