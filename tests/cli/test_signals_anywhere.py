@@ -1,7 +1,8 @@
 """A signal at any moment of a command that works with Spark: in a call to the JVM, in a finaliser, between two jobs.
 
 The moments are drawn by a seed over the time that the command takes here, so that a run of this test meets other
-instructions of Python and of py4j each time, and every moment is told if it fails.
+instructions of Python and of py4j each time, and every moment is told if it fails. `make test` runs it in a process of its
+own (test_signals_apart.py): what a stopped command leaves behind in its process is not another test's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import pytest
 from lakewarden.cli.main import main
 from tests.support.deployments import Deployed
 from tests.support.worlds import World, make_world
+
+pytestmark = pytest.mark.soak
 
 # How many moments of each command, in this order: what `plan all` does contains what the others do.
 COMMANDS = {"plan all": 10, "run all": 3, "forecast --select *": 2, "report": 2, "doctor": 2}

@@ -180,5 +180,5 @@ def test_explain_and_audit_say_which_group_run_and_commit_a_file_is_of(lake: Sit
         assert [(one["did"], one["table"], one["run_id"], one["snapshot_id"]) for one in told] == [
             (did, table, run.run_id, head.snapshot_id)
         ]
-        (entry,) = lake.warden.audit_who(uri)
+        (entry,) = (one for one in lake.warden.audit_who(uri) if "run_id" in one)
         assert (entry["outcome"], entry["run_id"], entry["plan_id"]) == (did, run.run_id, plan.plan.plan_id)
