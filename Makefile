@@ -28,7 +28,7 @@ demo: .venv/.installed ## build a small lake, clean it, let a night pass, and ch
 serve: .venv/.installed ## serve a small lake of its own: pages, API, something to agree to (ARGS="--port 8788")
 	@$(WITH_JAVA) $(BIN)/python -m demo.serve $(ARGS)
 
-check: .venv/.installed ## run the tests that need no Spark, Java or server: two minutes at most
+check: .venv/.installed ## run the tests that need no Spark, Java or server: a few minutes
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m alone $(TESTS) $(ARGS)
 
 test: .venv/.installed .venv/.jars ## run the tests (ARGS="-k name" to narrow)

@@ -28,7 +28,7 @@ def line(row: Row) -> str:
 
 
 def value(row: Row, figures: Figures) -> str:
-    return f"{figures.value:.0f} MB" if row.unit == "MB" else f"{figures.value:.2f} s"
+    return f"{figures.value:.0f} MB" if row.unit == "MB" else f"{figures.value:.2f} {row.unit}"
 
 
 def target(row: Row) -> str:
