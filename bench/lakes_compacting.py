@@ -49,6 +49,7 @@ HEAPS = {
     "fleet": Heap(tables=50, files=200, rows=200, target=64 << 20),
     # The same with rows in them: what a stream that commits every minute leaves.
     "fleet-rows": Heap(tables=50, files=200, rows=2_000, target=64 << 20),
+    "fleet-more-rows": Heap(tables=50, files=200, rows=10_000, target=64 << 20),
     "copy": Heap(tables=1, files=32, rows=600_000, target=512 << 20),
 }
 

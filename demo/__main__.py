@@ -6,27 +6,13 @@ import argparse
 import shutil
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
-from demo import audit, branches, cleanup, lineage, log, night, stream
-from demo.lake import build
+from demo import audit, branches, cleanup, gateway, lineage, log, night
+from demo.setup import set_up
 from demo.terminal import DemoError, Terminal, short
 
-CONFIG = """\
-[worker]
-id = "demo"
-
-[state]
-location = "file://{base}/state"
-
-[spark]
-master = "local[2]"
-
-[catalogs.demo]
-format = "iceberg"
-properties = {{ type = "sql", uri = "sqlite:///{base}/catalog.db", warehouse = "file://{base}/warehouse" }}
-
+CONFIG = """
 [orphan_cleanup]
 enabled = true
 grace_period_hours = 168
@@ -39,12 +25,9 @@ enabled = true
 """
 
 NEXT = (
-    ("doctor", "how the fleet is"),
     ("forecast --select 'demo.*'", "what other retentions would release"),
     ("report --out report.html", "the fleet on one page"),
     ("plan all", "what a night would do now, job by job"),
-    ("audit verify", "is the journal of every deletion whole?"),
-    ("apply plan --yes", "a plan is used once: refused"),
 )
 
 
@@ -70,19 +53,15 @@ def main() -> int:
 
 
 def _tell(base: Path, terminal: Terminal) -> None:
-    # pypaimon has no release for the newest Pythons; the Iceberg half needs nothing of it.
-    with_paimon = find_spec("pypaimon") is not None
     terminal.title(f"A small lake in {short(base)}/; all that commands say: {short(terminal.log)}")
-    config = CONFIG + night.CONFIG + branches.CONFIG + (stream.CONFIG if with_paimon else "")
-    (base / "lakewarden.toml").write_text(config.format(base=base), encoding="utf-8")
-    lake = build(base)
-    events = stream.build(base) if with_paimon else None
+    lake, events = set_up(base, CONFIG + night.CONFIG)
     cleanup.tell(base, lake, events, terminal)
     made = audit.archive(lake, terminal)
     night.tell(base, lake, events, terminal)
     audit.ask(lake, terminal, made)
     branches.tell(lake, terminal)
     lineage.tell(base, lake, terminal)
+    gateway.tell(base, lake, terminal)
 
 
 def _close(base: Path, terminal: Terminal, seconds: float) -> None:

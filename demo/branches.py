@@ -24,13 +24,12 @@ min_age_hours = 0
 
 def tell(lake: DemoLake, terminal: Terminal) -> None:
     """Two branches of one table; the manifest list of one is lost, and put back when its branch is gone."""
-    table = _table(lake)
+    table = build(lake)
     rows = table.scan(snapshot_id=_head(table, WORK)).to_arrow().num_rows
-    lost = _list(table, LOST)
+    lost = list_of(table, LOST)
     aside = lost.rename(lost.with_name("lost"))
 
-    terminal.run("plan", "stale-branches", "--select", f"{CATALOG}.{TABLE}", "--out", "branches")
-    terminal.run("apply", "branches", "--yes")
+    terminal.plan_and_apply("stale-branches", "p8")
     refs = set(table.refresh().metadata.refs)
     expect(refs == {"main", WORK}, f"the refs of {TABLE} are {sorted(refs)}")
     expect(table.scan(snapshot_id=_head(table, WORK)).to_arrow().num_rows == rows, f"{WORK} reads differently")
@@ -38,7 +37,8 @@ def tell(lake: DemoLake, terminal: Terminal) -> None:
     terminal.held(f"branch {LOST} had lost its manifest list, and goes; {WORK} reads as before")
 
 
-def _table(lake: DemoLake) -> Table:
+def build(lake: DemoLake) -> Table:
+    """A table with two branches beside main."""
     baskets = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
     table = lake.catalog.create_table(TABLE, baskets.schema)
     table.append(baskets)
@@ -53,7 +53,8 @@ def _head(table: Table, branch: str) -> int:
     return int(table.metadata.refs[branch].snapshot_id)
 
 
-def _list(table: Table, branch: str) -> Path:
+def list_of(table: Table, branch: str) -> Path:
+    """The file without which nobody can read the branch."""
     snapshot = table.snapshot_by_id(_head(table, branch))
     assert snapshot is not None
     return Path(urlparse(str(snapshot.manifest_list)).path)

@@ -58,8 +58,7 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
     paimon = "1 of Paimon" if stream is not None else "none of Paimon: pypaimon is not installed"
     terminal.say(
         f"{tables} tables, {len(lake.tables)} of Iceberg and {paimon}; {len(before.files)} files.",
-        f"{len(before.orphans)} of them are orphans: data of a job that crashed before its commit, and",
-        "metadata of commits that lost their race. Two tables must not be touched.",
+        f"{len(before.orphans)} are orphans of crashes and lost races. Two tables must not be touched.",
     )
     terminal.title("What would go? Nothing is changed by looking")
     terminal.run("plan", "orphans", "--out", "plan")

@@ -6,9 +6,11 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +22,9 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType
 
+from demo.past import committed
+
+Ago = Callable[[float], AbstractContextManager[None]]
 DAY = 86_400
 CATALOG = "demo"
 DAMAGED = "finance.invoices"
@@ -55,14 +60,16 @@ class DemoLake:
 
 
 def build(base: Path) -> DemoLake:
-    """A fresh lake in the empty directory `base`, every file of it a month old but for what must look new."""
+    """A fresh lake in the empty directory `base`: commits of the last weeks, and a month old what nobody needs."""
     catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{base}/catalog.db", warehouse=f"file://{base}/warehouse")
+    ago = partial(days_ago, base / "warehouse")
     for namespace in ("shop", "web", "finance"):
         catalog.create_namespace(namespace)
-    orders, clicks = _orders(catalog), _clicks(catalog)
-    _customers(catalog)
-    _sibling(catalog)
-    frozen, damaged = _frozen(catalog), _damaged(catalog)
+    orders, clicks = _orders(catalog, ago), _clicks(catalog, ago)
+    with ago(30):
+        _sibling(catalog)
+        frozen, damaged = _frozen(catalog), _damaged(catalog)
+    _customers(catalog, ago)
 
     gone = [
         *_crashed_job(orders, 6),
@@ -80,9 +87,8 @@ def build(base: Path) -> DemoLake:
     kept |= {path: "too new: it may belong to a writer that has not committed yet" for path in young}
 
     a_month_ago = time.time() - 30 * DAY
-    for path in (base / "warehouse").rglob("*"):
-        if path.is_file() and path not in young:
-            os.utime(path, (a_month_ago, a_month_ago))
+    for path in (*gone, *kept.keys() - set(young)):
+        os.utime(path, (a_month_ago, a_month_ago))
     return DemoLake(
         base,
         catalog,
@@ -92,34 +98,49 @@ def build(base: Path) -> DemoLake:
     )
 
 
-def _orders(catalog: SqlCatalog) -> Table:
+def days_ago(warehouse: Path, days: float) -> AbstractContextManager[None]:
+    """What is committed meanwhile was committed so many days ago."""
+    return committed(datetime.now(UTC) - timedelta(days=days), warehouse)
+
+
+def _orders(catalog: SqlCatalog, ago: Ago) -> Table:
     """Partitioned by month, rows deleted, a tag on the past and a branch with rows of its own."""
-    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_MONTH)
-    for batch in range(4):
-        table.append(_rows(batch * 300, 300))
-    closed = _current(table)
-    table.manage_snapshots().create_tag(closed, "year-end").commit()
-    table.delete("id < 40")
-    table.manage_snapshots().create_branch(_current(table), "experiment").commit()
-    table.append(_rows(9_000, 100), branch="experiment")
-    table.append(_rows(1_200, 300))
+    with ago(60):
+        table = catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_MONTH)
+    for batch, days in enumerate((58, 51, 44, 37)):
+        with ago(days):
+            table.append(_rows(batch * 300, 300))
+    with ago(36):
+        table.manage_snapshots().create_tag(_current(table), "year-end").commit()
+    with ago(21):
+        table.delete("id < 40")
+    with ago(15):
+        table.manage_snapshots().create_branch(_current(table), "experiment").commit()
+        table.append(_rows(9_000, 100), branch="experiment")
+    with ago(2):
+        table.append(_rows(1_200, 300))
     return table
 
 
-def _clicks(catalog: SqlCatalog) -> Table:
+def _clicks(catalog: SqlCatalog, ago: Ago) -> Table:
     """Partitioned by a text whose values need escaping in a path."""
-    table = catalog.create_table("web.clicks", SCHEMA, partition_spec=BY_COUNTRY)
+    with ago(33):
+        table = catalog.create_table("web.clicks", SCHEMA, partition_spec=BY_COUNTRY)
     for batch in range(8):
-        table.append(_rows(batch * 200, 200))
-    table.delete("country == 'US' and id < 400")
+        with ago(32 - 4 * batch):
+            table.append(_rows(batch * 200, 200))
+    with ago(1):
+        table.delete("country == 'US' and id < 400")
     return table
 
 
-def _customers(catalog: SqlCatalog) -> None:
+def _customers(catalog: SqlCatalog, ago: Ago) -> None:
     """Not partitioned, overwritten once: the old rows live on in the older snapshot."""
-    table = catalog.create_table("shop.customers", SCHEMA, partition_spec=UNPARTITIONED_PARTITION_SPEC)
-    table.append(_rows(0, 500))
-    table.overwrite(_rows(0, 450))
+    with ago(30):
+        table = catalog.create_table("shop.customers", SCHEMA, partition_spec=UNPARTITIONED_PARTITION_SPEC)
+        table.append(_rows(0, 500))
+    with ago(9):
+        table.overwrite(_rows(0, 450))
 
 
 def _sibling(catalog: SqlCatalog) -> None:

@@ -14,7 +14,7 @@ from demo.stream import KEPT_SNAPSHOTS, DemoStream
 from demo.terminal import Terminal, expect, expect_same
 
 OLD = "shop.customers"
-RESTORED = "shop.before"
+RESTORED = "shop.back"
 DROPPING = "shop.orders_v2"
 KEPT_DAYS = 365
 FAILED = 1
@@ -58,20 +58,20 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
 
     terminal.title("A night: what is past its time goes from the metadata first")
     on_disk = _files(base)
-    _plan_and_apply(terminal, "partition-expiry")
+    terminal.plan_and_apply("partition-expiry", "p2")
     expect(on_disk <= _files(base), "dropping partitions deleted a file")
     _check_months(lake)
     terminal.held("old months and days are dropped by one commit a table; not a file is deleted")
 
     # Iceberg's own Spark runtime rewrites manifests, and is fetched for this job only.
-    if _plan_and_apply(terminal, "manifest-rewrite", allowed=(0, FAILED)) == FAILED:
+    if terminal.plan_and_apply("manifest-rewrite", "p3", allowed=(0, FAILED)) == FAILED:
         terminal.say("- Iceberg's Spark runtime could not be fetched, so no manifest was changed")
 
     _compact(lake, terminal)
 
     rows = check.fingerprints(lake.catalog, lake.tables)
     files = check.all_files(base / "warehouse")
-    _plan_and_apply(terminal, "snapshot-expiry")
+    terminal.plan_and_apply("snapshot-expiry", "p5")
     released = pending(base)
     of_iceberg = {path for path in released if path.is_relative_to(base / "warehouse")}
     expect(bool(of_iceberg) and released <= _files(base), "expiry deleted bytes")
@@ -80,11 +80,11 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
         expect(released - of_iceberg == gone, "expiry released the wrong files")
     terminal.held(f"old snapshots are gone; the {len(released)} files that only they needed still lie there")
 
-    _plan_and_apply(terminal, "tier-handoff")
+    terminal.plan_and_apply("tier-handoff", "p6")
     # The visibility delay has no switch, so the demo turns its own calendar back, as it did with the files' ages.
     back_date(base)
     terminal.say("A day passes: the demo back-dates its own ledger; on your lake they do wait.")
-    _plan_and_apply(terminal, "physical-deletion")
+    terminal.plan_and_apply("physical-deletion", "p7")
     terminal.run("restore", "--from-cold", str(old), "--as", f"{CATALOG}.{RESTORED}")
 
     deleted = files - check.all_files(base / "warehouse")
@@ -104,7 +104,8 @@ def tell(base: Path, lake: DemoLake, stream: DemoStream | None, terminal: Termin
 def _compact(lake: DemoLake, terminal: Terminal) -> None:
     """Small files of the Iceberg tables become few, and every ref of every table reads as before."""
     rows, files = check.fingerprints(lake.catalog, lake.tables), _data_files(lake)
-    _plan_and_apply(terminal, "compaction", select=f"{CATALOG}.*")
+    terminal.run("plan", "compaction", "--select", f"{CATALOG}.*", "--out", "p4")
+    terminal.run("apply", "p4", "--yes")
     expect(check.fingerprints(lake.catalog, lake.tables) == rows, "compaction changed a row")
     fewer = _data_files(lake)
     expect(fewer < files, "compaction left as many files as before")
@@ -115,11 +116,6 @@ def _data_files(lake: DemoLake) -> int:
     """How many data files the newest snapshots of all tables have."""
     tables = (lake.catalog.load_table(name) for name in lake.tables)
     return sum(table.inspect.data_files().num_rows for table in tables)
-
-
-def _plan_and_apply(terminal: Terminal, job: str, allowed: tuple[int, ...] = (0,), select: str = "*") -> int:
-    terminal.run("plan", job, *(("--select", select) if select != "*" else ()), "--out", job)
-    return terminal.run("apply", job, "--yes", allowed=allowed)
 
 
 def _files(base: Path) -> set[Path]:

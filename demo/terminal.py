@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 WIDTH = 80
-TIME = 6
+TIME = 7
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 class DemoError(Exception):
@@ -41,22 +45,57 @@ class Terminal:
 
     def run(self, *arguments: str, allowed: tuple[int, ...] = (0,)) -> int:
         """One real command, as a user would type it: on the screen with the time it took, in the log with all it said."""
-        shown = f"$ {shlex.join(['lakewarden', *arguments])}"
-        _print(shown, end="")
-        program = str(Path(sys.executable).parent / "lakewarden")
+        return self.run_in_turn(arguments, allowed=allowed)
+
+    def plan_and_apply(self, job: str, out: str, allowed: tuple[int, ...] = (0,)) -> int:
+        """Both on one line. `allowed` are exit codes of the apply."""
+        return self.run_in_turn(("plan", job, "--out", out), ("apply", out, "--yes"), allowed=allowed)
+
+    def run_in_turn(self, *commands: tuple[str, ...], allowed: tuple[int, ...] = (0,)) -> int:
+        shown = [shlex.join(["lakewarden", *arguments]) for arguments in commands]
+        line = f"$ {' && '.join(shown)}"
+        _print(line, end="")
         began = time.monotonic()
+        codes = []
+        for typed, arguments in zip(shown, commands, strict=True):
+            codes.append(self._command(typed, arguments))
+            if codes[-1] != 0:
+                break
+        took = f"{time.monotonic() - began:.1f} s"
+        _print(took.rjust(max(TIME, WIDTH - len(line))))
+        last = len(codes) == len(commands) and codes[-1] in allowed
+        expect(last, f"`{shown[len(codes) - 1]}` ended with {codes[-1]}; see {short(self.log)}")
+        return codes[-1]
+
+    @contextmanager
+    def listening(self, *arguments: str) -> Iterator[str]:
+        """A command that goes on until it is told to end, and the address at which it listens."""
+        shown = shlex.join(["lakewarden", *arguments])
+        _print(f"$ {shown} &")
+        began = subprocess.Popen(
+            [_program(), *arguments], cwd=self._base, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert began.stdout is not None
+        first = began.stdout.readline()
+        try:
+            found = _ADDRESS.search(first)
+            expect(found is not None, f"`{shown}` said {first!r} and not where it listens")
+            yield str(found and found[0])
+        finally:
+            began.terminate()
+            rest = began.communicate(timeout=60)[0]
+            self._write(f"$ {shown} &", (first + rest).rstrip("\n"), "")
+
+    def _command(self, shown: str, arguments: tuple[str, ...]) -> int:
         done = subprocess.run(
-            [program, *arguments],
+            [_program(), *arguments],
             cwd=self._base,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        took = f"{time.monotonic() - began:.1f} s"
-        _print(took.rjust(max(TIME, WIDTH - len(shown))))
-        self._write(shown, done.stdout.rstrip("\n"), "")
-        expect(done.returncode in allowed, f"`{shown[2:]}` ended with {done.returncode}; see {short(self.log)}")
+        self._write(f"$ {shown}", done.stdout.rstrip("\n"), "")
         return done.returncode
 
     def _both(self, line: str) -> None:
@@ -66,6 +105,10 @@ class Terminal:
     def _write(self, *lines: str) -> None:
         self._log.writelines(f"{line}\n" for line in lines)
         self._log.flush()
+
+
+def _program() -> str:
+    return str(Path(sys.executable).parent / "lakewarden")
 
 
 def expect(holds: bool, otherwise: str) -> None:

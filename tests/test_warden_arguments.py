@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakewarden
+from lakewarden import writers
 from lakewarden.model.actor import Actor
 from lakewarden.model.arguments import RULES, UnfitError, checks_arguments, several
 from lakewarden.model.errors import ArgumentError, LakewardenError, SparkFailedError
 from lakewarden.warden import Warden
 from lakewarden.wiring import Wiring
+from lakewarden.writers import Lineage
 from tests.support.worlds import World, make_world
 
 METHODS = {
@@ -152,14 +154,12 @@ def test_a_method_whose_argument_has_no_rule_cannot_be_defined() -> None:
 
 
 def test_every_rule_is_used() -> None:
-    used = {name for signature in METHODS.values() for name in signature.parameters} | {
-        "config",
-        "verbose",
-        "url",
-        "token",
-    }
+    doors = {name: inspect.signature(getattr(lakewarden, name)) for name in lakewarden.__all__ if name != "__version__"}
+    said = {name: inspect.signature(getattr(Lineage, name)) for name in ("properties", "on", "session")}
+    methods = {**METHODS, **doors, **said, "made": inspect.signature(writers.lineage)}
+    used = {name for signature in methods.values() for name in signature.parameters}
     assert {name.rpartition(".")[2] for name in RULES} <= used
-    assert {name.partition(".")[0] for name in RULES if "." in name} <= {*METHODS, "open"}
+    assert {name.partition(".")[0] for name in RULES if "." in name} <= {*methods}
 
 
 def test_open_is_a_context_manager_and_checks_its_arguments(world: World) -> None:

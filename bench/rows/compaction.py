@@ -24,7 +24,7 @@ from lakewarden.formats.iceberg.data.order import COPIED, Input, Order, Rewritte
 from lakewarden.storage.stores import Stores
 from tests.support.spark import add_sqlite_catalog
 
-TARGETS = {"one": 4.0, "fleet": 6.0, "fleet-rows": 6.0}
+TARGETS = {"one": 4.0, "fleet": 6.0, "fleet-rows": 6.0, "fleet-more-rows": 6.0}
 COPY_TARGET = 2.0
 CORES = 2
 SETTINGS = "\n[compaction]\nbandwidth_share = 1.0\n"
@@ -41,7 +41,7 @@ def compaction(bench: Bench) -> list[Row]:
 
 
 def fleet_rows(bench: Bench) -> list[Row]:
-    return [_beside(bench, "fleet-rows", min(FLEET_REPEAT, bench.repeat))]
+    return [_beside(bench, kind, min(FLEET_REPEAT, bench.repeat)) for kind in ("fleet-rows", "fleet-more-rows")]
 
 
 def _beside(bench: Bench, kind: str, repeat: int) -> Row:

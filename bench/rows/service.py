@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 
@@ -16,72 +17,88 @@ from bench.bench import LAKEWARDEN, ROOT, Bench, command
 from bench.lakes import local_lake
 from bench.measure import Figures, Row, load
 from bench.ours import Deployment
+from lakewarden.ledger.database import open_ledger
+from lakewarden.model.clock import SystemClock
+from lakewarden.settings import load_settings
 
 RATE, SECONDS = 200, 60
 P99_TARGET = 0.5
 PATIENCE_SECONDS = 240
-API = (
-    "tables?limit=50",
-    "fleet",
-    "runs",
-    "plans",
-    "requests",
-    "tables?search=t_01&sort=bytes",
-    "schedule",
-    "heartbeats",
-)
-PAGES = ("/", "/tables", "/plans", "/runs")
+TABLES = 10_000
+API = ("fleet", "runs", "plans", "requests", "schedule", "heartbeats", "branches", "freeze")
+PAGES = ("/", "/plans", "/runs", "/schedule", "/branches", "/compaction", "/leases")
+# How many tables are asked for by name, and how many pages of the list: nobody's next question is the last one's.
+NAMED, LEAFED = 80, 40
 
 
 def service(bench: Bench) -> list[Row]:
-    """`lakewarden serve` over a hundred tables: no error, and 99 of 100 answers within half a second."""
+    """`lakewarden serve` over ten thousand tables: no error, and 99 of 100 answers within half a second."""
     began = load()
     lake = local_lake(bench.scratch, "fleet100", bench.shrink)
-    deployment = Deployment.fresh(lake, bench.scratch, "grace_period_hours = 168\n")
-    token = json.loads(
-        command(
-            LAKEWARDEN,
-            "token",
-            "create",
-            "bench",
-            "--role",
-            "operator",
-            "--config",
-            deployment.config,
-            "--output",
-            "json",
-        )
-    )["token"]
-    with _served(deployment.config) as url:
-        paths = [*(f"/api/v1/{path}" for path in API), *PAGES, "/metrics"]
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
-            _planned(client)  # Spark is up, and tables, plans and metrics have content
-            asking = (
-                sys.executable,
-                "-m",
-                "bench.service_load",
-                url,
-                token,
-                str(RATE),
-                str(SECONDS // bench.shrink),
-                *paths,
-            )
-            loading = subprocess.Popen(asking, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-            plans = 0
-            while loading.poll() is None:
-                _planned(client)
-                plans += 1
-            told = json.loads(loading.communicate()[0])
+    # The look at the fleet must not replace the tables that are added to it below.
+    deployment = Deployment.fresh(lake, bench.scratch, "grace_period_hours = 168\n[service]\nobserve_minutes = 1440\n")
+    token = _token(deployment.config)
+    bearer = {"Authorization": f"Bearer {token}"}
+    with (
+        _served(deployment.config) as url,
+        httpx.Client(base_url=url, headers=bearer, timeout=PATIENCE_SECONDS) as client,
+    ):
+        _planned(client)  # Spark is up, and tables, plans and metrics have content
+        paths = mixed(grown(deployment.config, TABLES // bench.shrink))
+        words = (url, token, str(RATE), str(SECONDS // bench.shrink), *paths)
+        asking = (sys.executable, "-m", "bench.service_load", *words)
+        loading = subprocess.Popen(asking, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        plans = 0
+        while loading.poll() is None:
+            _planned(client)
+            plans += 1
+        told = json.loads(loading.communicate()[0])
     deployment.discard()
     wrong = {status: count for status, count in told["statuses"].items() if status != "200"}
     if wrong:
         raise RuntimeError(f"not every answer was 200: {wrong}")
     figures = Figures(told["p99"], {"p50": told["p50"], "max": told["max"]}, (told["p99"],))
     target = Figures(P99_TARGET, {}, (P99_TARGET,))
-    work = f"{RATE} reads a second for {SECONDS // bench.shrink} s, {told['calls']:,} in all, while {plans} plans were made"
+    work = (
+        f"{RATE} reads a second for {SECONDS // bench.shrink} s over {TABLES // bench.shrink:,} tables, "
+        f"{told['calls']:,} in all, while {plans} plans were made"
+    )
     return [
         Row("service", work, figures, target, told["p99"], P99_TARGET, (began, load()), "s", True, "99th percentile")
     ]
+
+
+def _token(config: str) -> str:
+    words = ("token", "create", "bench", "--role", "operator", "--config", config, "--output", "json")
+    return str(json.loads(command(LAKEWARDEN, *words))["token"])
+
+
+def grown(config: str, tables: int) -> list[str]:
+    """Let the ledger hold so many tables: those that the runner saw, again and again under other names."""
+    settings = load_settings(config)
+    with open_ledger(settings.state.database_url, SystemClock()) as ledger:
+        _until(lambda: ledger.fleet.summary().tables)
+        seen = ledger.fleet.page(limit=500).rows
+        rows = [
+            replace(row, identifier=f"{row.identifier}_{n:03}", tenant=f"tenant_{n % 40:02}")
+            for n in range(-(-tables // len(seen)))
+            for row in seen
+        ][:tables]
+        ledger.fleet.replace(rows, ledger.now())
+    return [row.identifier for row in rows]
+
+
+def mixed(tables: list[str]) -> list[str]:
+    """What is asked for in turn: every list and figure, tables by name, pages of tables that were filtered and sorted."""
+    every = [*(f"/api/v1/{path}" for path in API), *PAGES, "/metrics"]
+    named = tables[:: max(1, len(tables) // NAMED)][:NAMED]
+    turns: list[str] = []
+    for n, table in enumerate(named):
+        turns += [every[n % len(every)], f"/api/v1/tables/{table}", every[(n + 7) % len(every)], f"/tables/{table}"]
+        page = n % LEAFED
+        turns += [every[(n + 11) % len(every)], f"/api/v1/tables?offset={page * 50}&sort=bytes"]
+        turns += [f"/tables?offset={page * 50}&tenant=tenant_{page:02}", f"/tables?search=_{page:03}"]
+    return turns
 
 
 @contextmanager

@@ -6,14 +6,15 @@ import gc
 import os
 import signal
 import sys
+from typing import NoReturn
 
 # Imports make hundreds of thousands of objects that live for ever; looking through them for garbage again and again
 # is a sixth of the start of a short command.
 COLLECT_AFTER = 100_000
 
 
-def run() -> int:
-    """One command, from the words on the command line to its exit code."""
+def run() -> NoReturn:
+    """One command, from the words on the command line to its exit code, and the end of the process."""
     gc.set_threshold(COLLECT_AFTER)
     # Before the command begins and after it has ended there is nothing to tell: a signal ends the process, quietly.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -28,8 +29,8 @@ def run() -> int:
     from lakewarden.cli.main import main
 
     logs.hush_libraries(verbose="--verbose" in sys.argv)
-    return leave(main())
+    leave(main())
 
 
 if __name__ == "__main__":
-    raise SystemExit(run())
+    run()

@@ -3,13 +3,14 @@ before anything is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from os import PathLike
 
+    from lakewarden.model.lineage import Requirements
     from lakewarden.warden import Warden
     from lakewarden.writers import Lineage
 
@@ -33,14 +34,34 @@ def _open(config: str | PathLike[str] | None, verbose: bool, spark: Any) -> Ward
     return open_warden(None if config is None else str(config), verbose=verbose, spark=spark)
 
 
-def lineage(writer: str, **said: Any) -> Lineage:
+def lineage(writer: str, *, config: str | PathLike[str] | None = None, **said: Any) -> Lineage:
     """What a writer of yours says with each of its commits: who, where, which version, why, from what.
 
-    Takes what `lakewarden.writers.lineage` takes. Raises ArgumentError for anything else.
+    With `config`, what `[lineage]` and its overrides require counts too, and tables may be named. Takes what
+    `lakewarden.writers.lineage` takes besides. Raises ArgumentError for anything else.
     """
+    if config is not None:
+        return open(config).lineage(writer, **said)
     from lakewarden.writers import lineage as made
 
     return made(writer, **said)
+
+
+def validate_lineage(summary: Mapping[str, str], requirements: Requirements | Mapping[str, str]) -> None:
+    """Raise LineageError, which names everything that is missing, unless a commit's summary is as its table wants it.
+
+    `requirements` are `lakewarden.model.lineage.Requirements`, or the properties of the table.
+    """
+    from lakewarden.model.arguments import checked
+
+    checked(_validate_lineage)(summary, requirements)
+
+
+def _validate_lineage(summary: Mapping[str, str], requirements: Requirements | Mapping[str, str]) -> None:
+    from lakewarden.model.lineage import Requirements, validate_lineage
+
+    rules = requirements if isinstance(requirements, Requirements) else Requirements().under(requirements)
+    validate_lineage(summary, rules)
 
 
 def heartbeat(

@@ -22,6 +22,7 @@ from lakewarden.writers_at_work import WritersAtWork
 if TYPE_CHECKING:
     from lakewarden.ledger.runs import Run
     from lakewarden.model.cost import Cost
+    from lakewarden.model.drill import DrillResult
     from lakewarden.model.forecast import Forecast
     from lakewarden.night.one_job import Asked
     from lakewarden.parts import Parts
@@ -247,6 +248,13 @@ class Warden(AuditQuestions, WritersAtWork):
         deployment = self._deployment.waiting(wait)
         return restore_cold(deployment, snapshot, table, actor or self.actor(), self._heard(progress))
 
+    def restore_drill(self, progress: Progress | None = None, wait: float | None = None) -> DrillResult:
+        """Bring a quarantined file and a cold snapshot back to a place of the drill's own, compare, and clear it."""
+        from lakewarden.night.restore_drill import restore_drill
+
+        most = self._settings.restore_drill.max_megabytes
+        return restore_drill(self._deployment.waiting(wait), most, self._heard(progress))
+
     def would_abandon(self, uuid: str) -> GivenUp:
         """What abandoning a table would leave unprotected. Raises as `abandon` does, and changes nothing."""
         from lakewarden.steps.observe.given_up import what_is_given_up
@@ -319,8 +327,8 @@ class Warden(AuditQuestions, WritersAtWork):
         """What snapshot expiry would release of the tables that match, at each of several retentions. Changes nothing."""
         from lakewarden.reports.forecast import forecast
 
-        with self._stop.interrupting(self._deployment.cancel_spark):
-            return forecast(self._deployment, tuple(select), tuple(exclude), self._heard(progress))
+        with self._deployment.stopped_by(self._stop) as deployment:
+            return forecast(deployment, tuple(select), tuple(exclude), self._heard(progress))
 
     def report(
         self,
@@ -335,8 +343,8 @@ class Warden(AuditQuestions, WritersAtWork):
         from lakewarden.reports.page import write_report
 
         chosen, told = (tuple(select), tuple(exclude)), self._heard(progress)
-        with self._stop.interrupting(self._deployment.cancel_spark):
-            return write_report(self._deployment, out, JOBS, *chosen, with_forecast=with_forecast, progress=told)
+        with self._deployment.stopped_by(self._stop) as deployment:
+            return write_report(deployment, out, JOBS, *chosen, with_forecast=with_forecast, progress=told)
 
     @property
     def cost(self) -> Cost:

@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -93,7 +92,6 @@ class Wiring:
             cost=self._settings.cost.prices,
             on_cluster=not is_local(self._master),
             events=self._events,
-            cancel_spark=self._cancel_spark,
         )
 
     @property
@@ -221,6 +219,11 @@ class Wiring:
         conf = self._settings.spark.conf_strings
         if self._handed_in is None:
             refuse_connect(self._settings.spark.master, conf)
+        # Before there is a second thread: PySpark's modules import each other in circles, and where two threads import them
+        # at once one of them is handed a module that is half made.
+        from lakewarden.formats.registry import format_module
+        from lakewarden.pipeline.spark.session import spark_session
+
         before = self._starting
         tell = progress if progress is not None and before is None else lambda *_: None
 
@@ -230,9 +233,6 @@ class Wiring:
             if self._handed_in is not None:
                 return looked_at(self._beside)
             tell(STARTING, 0, 1)
-            from lakewarden.formats.registry import format_module
-            from lakewarden.pipeline.spark.session import spark_session
-
             named = {"spark.jars", "spark.jars.packages"} & conf.keys()
             jars = {"spark.jars.packages": ",".join(packages)} if packages and not named else {}
             formats = {format_module(section.format).__name__ for section in self._settings.catalogs.values()}
@@ -259,13 +259,6 @@ class Wiring:
         future = self._starting = with_thread.submit(start)
         with_thread.shutdown(wait=False)
         return future
-
-    def _cancel_spark(self) -> None:
-        """End every job of the session that we started. One that was handed in has jobs of its owner's, and is left alone."""
-        started = self._starting
-        if self._handed_in is None and started is not None and started.done() and started.exception() is None:
-            with suppress(Exception):  # a JVM that is gone is at nothing
-                started.result().sparkContext.cancelAllJobs()
 
     def _spark_logs(self) -> Path | None:
         """The directory for what Spark says; none where the user wants to see it."""

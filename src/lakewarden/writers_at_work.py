@@ -1,18 +1,33 @@
-"""Heartbeats, as users of the Python API and of the service ask for them: the part of the Warden that writers talk to."""
+"""Heartbeats and lineage, as users of the Python API and of the service ask for them: what writers ask of the Warden."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakewarden.model.actor import Trigger
 from lakewarden.model.arguments import checks_arguments
 from lakewarden.model.errors import UsageError
+from lakewarden.model.lineage import Requirements
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.ports import Heartbeat
+from lakewarden.model.table import TableState
 from lakewarden.model.uri import is_address
 
 if TYPE_CHECKING:
+    from lakewarden.settings import Settings
     from lakewarden.steps.deployment import Deployment
+    from lakewarden.writers import Lineage
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The configuration, as far as writers ask it. Catalogs are opened for a name and not before."""
+
+    requirements_for: Callable[[str, Mapping[str, str]], Requirements]
+    table: Callable[[str], TableState]
 
 
 @checks_arguments
@@ -26,6 +41,8 @@ class WritersAtWork:
     @property
     def worker(self) -> str:
         raise NotImplementedError
+
+    _settings: Settings
 
     def heartbeat(
         self,
@@ -55,10 +72,39 @@ class WritersAtWork:
         writer, place = writer or self.worker, self._prefix(prefix)
         return beat_once(self._deployment, writer, table, place, lambda: self._location(table), ttl_seconds)
 
-    def _location(self, table: str) -> str:
+    def lineage(
+        self,
+        writer: str,
+        *,
+        trigger: str = Trigger.SCHEDULE,
+        operator: str | None = None,
+        ticket: str | None = None,
+        invocation: str | None = None,
+        commit_hash: str | None = None,
+    ) -> Lineage:
+        """What a writer says with each of its commits, held to `[lineage]`, its overrides and the tables' properties.
+
+        Tables and inputs may be named as `catalog.namespace.table`.
+        """
+        from lakewarden.writers import lineage
+
+        return lineage(
+            writer,
+            trigger=trigger,
+            operator=operator,
+            ticket=ticket,
+            invocation=invocation,
+            commit_hash=commit_hash,
+            fleet=_Known(self._settings.requirements_for, lambda identifier: self._table(identifier)),
+        )
+
+    def _table(self, identifier: str) -> TableState:
         from lakewarden.reports.tables import find_table
 
-        return find_table(self._deployment, table).location
+        return find_table(self._deployment, identifier)
+
+    def _location(self, table: str) -> str:
+        return self._table(table).location
 
     def _prefix(self, prefix: str | None) -> str | None:
         if prefix is not None and not is_address(prefix):

@@ -53,7 +53,7 @@ def doctor_report(refused: int = 1, attention: int = 0, healthy: int = 1, **more
         for code in range(1, 10) if (part := names[:refused][code - 1 :: 9])
     ]  # fmt: skip
     look = names[refused : refused + attention]
-    group = {"code": "never planned", "count": attention, "alike": True, "message": "no plan has looked at it yet",
+    group = {"code": "never planned", "count": attention, "alike": True, "message": "orphan cleanup has not looked at it yet",
              "hint": "Run lakewarden plan orphans.", "tables": look}  # fmt: skip
     return {
         "tables": len(names), "roots": len(names), "frozen": None, "refused": [], "refused_by_code": bad,

@@ -60,7 +60,9 @@ def test_a_long_list_says_how_many_more_there_are() -> None:
     assert "next: Run lakewarden plan orphans." in text
 
 
-@pytest.mark.parametrize("word", ["pending", "ATTENTION", "FROZEN", "STALE", "UNFINISHED", "IN DOUBT", "newest plan"])
+@pytest.mark.parametrize(
+    "word", ["pending", "ATTENTION", "FROZEN", "STALE", "UNFINISHED", "IN DOUBT", "newest orphan plan"]
+)
 def test_what_is_zero_is_left_out(word: str) -> None:
     assert word not in "\n".join(told(refused=0, healthy=3, never_maintained=[]))
     assert word in "\n".join(told(attention=1, **FULL))
@@ -76,11 +78,33 @@ def test_a_path_is_never_cut() -> None:
     assert f"{FULL['newest_plan']['path']}" in [line.strip() for line in told(width=60, **FULL)]
 
 
-def test_a_path_in_a_reason_is_whole_though_the_reason_is_not() -> None:
+def test_a_reason_fits_without_what_was_not_done() -> None:
+    message = "lake.finance.invoices has gc.enabled=false; nothing was touched"
+    group = {
+        "code": "LW-TABLE-004",
+        "count": 1,
+        "alike": True,
+        "tables": ["prod.a.t"],
+        "hint": "Ask.",
+        "message": message,
+    }
+    assert "    1  LW-TABLE-004  lake.finance.invoices has gc.enabled=false" in told(refused_by_code=[group])
+
+
+def test_a_reason_that_begins_with_a_long_path_stands_whole_below_its_code() -> None:
     path = f"file:///lake/{'a' * 90}-m0.avro"
     group = {"code": "LW-TABLE-002", "count": 1, "alike": True, "tables": ["prod.a.t"], "hint": "Restore the file.",
              "message": f"{path} has 2261 bytes where its list says 4523"}  # fmt: skip
-    assert f"    1  LW-TABLE-002  {path} ..." in told(refused_by_code=[group])
+    lines = told(refused_by_code=[group])
+    at = lines.index("    1  LW-TABLE-002")
+    assert lines[at + 1 : at + 3] == [f"       {path}", "       has 2261 bytes where its list says 4523"]
+
+
+def test_what_is_known_of_orphans_only_says_so() -> None:
+    """A plan of another job may be newer, and another job may have worked on the table."""
+    lines = told(**FULL)
+    assert "newest orphan plan  2026-11-18 00:00 UTC, not applied" in lines
+    assert any(line.startswith("never cleaned       ") for line in told(never_maintained=["prod.a.t"]))
 
 
 def test_an_empty_fleet() -> None:

@@ -1,18 +1,29 @@
-"""A process with thousands of open files hears signals as any other does."""
+"""A process with thousands of open files hears signals, and answers, as any other does."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import pty
 import resource
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from lakewarden.cli.asking import answer_to
 from lakewarden.cli.heard import hearing
 
 BEYOND = 1500
+
+
+def moved(*files: int) -> tuple[int, ...]:
+    """The same files beyond the first thousand that a process may have open."""
+    found = tuple(fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, BEYOND) for one in files)
+    for one in files:
+        os.close(one)
+    return found
 
 
 @pytest.fixture
@@ -28,15 +39,7 @@ def test_a_pipe_beyond_the_first_thousand_files_is_heard(
     many_open_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = os.pipe
-
-    def far() -> tuple[int, int]:
-        near = pipe()
-        found = tuple(fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, BEYOND) for one in near)
-        for one in near:
-            os.close(one)
-        return found[0], found[1]
-
-    monkeypatch.setattr(os, "pipe", far)
+    monkeypatch.setattr(os, "pipe", lambda: moved(*pipe()))
     with hearing([signal.SIGUSR1]) as heard:
         assert heard.told >= BEYOND
         assert heard.next(0) is None
@@ -44,3 +47,14 @@ def test_a_pipe_beyond_the_first_thousand_files_is_heard(
         assert heard.next(5) == signal.SIGUSR1
         heard.wake()
         assert heard.next(None) is None
+
+
+def test_an_answer_is_read_beyond_the_first_thousand_files(
+    many_open_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyboard, terminal = pty.openpty()
+    with os.fdopen(moved(terminal)[0], encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        os.write(keyboard, b"y\n")
+        assert answer_to("Delete it?") is True
+    os.close(keyboard)

@@ -175,7 +175,9 @@ def test_plan_all_shows_each_plan_and_the_table(night: FakeWarden, lakewarden: L
     answer = lakewarden("plan", "all", "--out", "plans")
     assert night.calls[-1][1]["out"] == "plans"
     assert answer.out.startswith("PLAN orphan-cleanup")
+    assert "what it would do " in answer.out
     assert "orphan-cleanup  planned  3 files to delete" in answer.out
+    assert "what it did" not in answer.out
     assert answer.out.endswith("planned: 1 planned in 0.0 s\n")
     assert lakewarden("plan", "all", "--output", "json").json["jobs"][0]["planned"] == {"files": 3}
 
@@ -223,3 +225,15 @@ def test_a_report_that_fails_afterwards_hides_nothing_of_the_night(
     answer = lakewarden("run", "all", "--report", str(tmp_path / "n.html"), "--output", "json")
     assert (answer.code, answer.json["status"]) == (StateError.exit_code, "done")
     assert "the state cannot be read" in answer.err
+
+
+def test_a_job_whose_tables_brakes_hold_is_not_one_with_nothing_to_do(
+    lakewarden: Lakewarden, night: FakeWarden
+) -> None:
+    held = {"orphan-share": ("prod.a.t", "prod.a.u"), "orphan-cap": ("prod.a.t",)}
+    night.outcomes = (JobOutcome("orphan-cleanup", JobStatus.PLANNED, brakes=held, plan_path="plans/o"),)
+    for command in ("plan", "run"):
+        told = lakewarden(command, "all").out
+        assert "nothing to do" not in told
+        assert "brakes hold 2 tables" in told
+        assert "What brakes hold of orphan-cleanup: lakewarden show plans/o" in told

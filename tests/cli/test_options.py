@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from lakewarden.cli.main import app
 from lakewarden.cli.options import Form, Shared
 from tests.cli.fake_warden import FakeWarden
 
+# Types of Python's, doubled brackets, and sentences that were cut.
+PROGRAMMERS_WORDS = re.compile(r"<(?:str|int|float|list)\b.*|\[\[.*|.*\w\.\.\.$", re.MULTILINE)
 EVERYWHERE = ("--config", "--output", "--quiet", "--verbose", "--log-format", "--help", "-h")
 
 
@@ -37,6 +40,7 @@ def test_every_command_and_group_shows_the_shared_options_after_h(lakewarden: An
     assert answer.code == 0
     assert all(option in answer.out for option in EVERYWHERE)
     assert answer.out == lakewarden(*words, "--help").out
+    assert not PROGRAMMERS_WORDS.findall(answer.out)
 
 
 @pytest.mark.parametrize(

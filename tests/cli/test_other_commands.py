@@ -15,6 +15,28 @@ def test_tables_lists_refusals_below(lakewarden: Any) -> None:
     assert lakewarden("tables", "--output", "json").json["tables"][1]["refusal"]["code"] == "LW-TABLE-002"
 
 
+def test_policy_shows_values_as_they_are_written_in_the_file(lakewarden: Any, warden: Any) -> None:
+    values = {"remove": ["broken", "detached"], "protect": [], "cron": "0 6 * * *", "dry_run": True, "keep": None}
+    warden.policies = lambda table: {"stale-branches": {key: (value, "default") for key, value in values.items()}}
+    lines = [line.split("  ", 1)[1].strip() for line in lakewarden("policy", "prod.a.t").out.splitlines()[2:]]
+    told = [line.removesuffix("default").strip() for line in lines]
+    assert told == ['["broken", "detached"]', "[]", '"0 6 * * *"', "true", ""]
+
+
+def test_policy_names_the_file_once(lakewarden: Any, warden: Any) -> None:
+    """With the file on every line no table fits 80 columns."""
+    source = 'lakewarden.toml [[overrides]] match = "prod.a.*"'
+    warden._policy = lambda: {"retain_min": (3, source), "batch_size": (7, "environment LAKEWARDEN_X__BATCH_SIZE")}
+    lines = lakewarden("policy", "prod.a.t").out.splitlines()
+    assert lines[0] == "Sections in brackets are those of lakewarden.toml"
+    told = "\n".join(lines[1:])
+    assert '3      [[overrides]] match = "prod.a.*"' in told
+    assert "environment LAKEWARDEN_X__BATCH_SIZE" in told
+    assert "lakewarden.toml" not in told
+    document = lakewarden("policy", "prod.a.t", "--output", "json").out
+    assert "lakewarden.toml [[overrides]]" in document, "programs read each source whole"
+
+
 def test_policy_shows_sources_and_no_secret(lakewarden: Any) -> None:
     answer = lakewarden("policy", "prod.a.t")
     rows = [line.split(maxsplit=2) for line in answer.out.splitlines()]

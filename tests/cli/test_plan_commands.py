@@ -13,6 +13,7 @@ from lakewarden.cli.plan_text import show_summary
 from lakewarden.cli.screen import Screen
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import Refusal
+from lakewarden.model.plan import Plan
 from lakewarden.model.standing import PlanState, Standing
 from tests.cli.fake_warden import NOW, REFUSAL, plan_of, table
 
@@ -102,6 +103,34 @@ def test_a_large_fleet_in_the_jobs_own_words() -> None:
         assert "\nprod.a.tagged" in stream.getvalue()
 
 
+@pytest.mark.parametrize(("job", "kind"), [("lineage-check", "violations"), ("history", "rows")])
+def test_a_job_that_changes_no_table_has_none_to_change(job: str, kind: str) -> None:
+    found = [replace(table(f"prod.a.t{i}"), verdicts={}, changes={kind: 2}) for i in range(60)]
+    plan = replace(plan_of(*found), job=job)
+    show_summary(Screen(stream := io.StringIO(), terminal=False), plan)
+    assert "TOTAL  60 tables, 60 with something to do\n" in stream.getvalue()
+    assert "to change" not in stream.getvalue()
+
+
+def test_a_table_of_released_files_does_not_call_them_listed() -> None:
+    many = [replace(table(f"prod.q.t{i}", orphans=i), changes={"files": i}) for i in range(1, 8)]
+    show_summary(Screen(stream := io.StringIO(), terminal=False), replace(plan_of(*many), job="physical-deletion"))
+    assert "\ntable      released  needed again  kept  to delete     size\n" in stream.getvalue()
+    assert "listed" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("many", [1, 9])
+def test_a_plan_that_is_read_again_counts_in_the_same_order(many: int) -> None:
+    bare = replace(table("prod.a.t"), verdicts={}, changes={"rows": 3, "months": 2})
+    made = replace(plan_of(*(replace(bare, identifier=f"prod.a.t{i}") for i in range(many))), job="history").sealed()
+    told = []
+    for plan in (made, Plan.loads(made.dumps())):
+        show_summary(Screen(stream := io.StringIO(), terminal=False), plan)
+        told.append(stream.getvalue())
+    assert told[0] == told[1]
+    assert told[1].index("rows") < told[1].index("months")
+
+
 @pytest.mark.parametrize(
     ("refused", "planned", "strict", "code"),
     [(0, 1, True, 0), (1, 1, False, 0), (1, 1, True, 4), (1, 0, False, 4), (0, 0, False, 0)],
@@ -155,6 +184,23 @@ def test_what_became_of_a_plan_and_no_apply_where_apply_says_no(
     assert lakewarden("show", "p", "--output", "json").json["standing"]["can_be_applied"] is False
 
 
+@pytest.mark.parametrize(
+    ("standing", "typed"),
+    [
+        (USED, "lakewarden runs run-1 --config my.toml"),
+        (Standing(PlanState.OPEN, "r", HOUR, "running"), "lakewarden runs r --config my.toml"),
+        (Standing(PlanState.OPEN, "r", HOUR, "stopped"), "lakewarden apply p --yes --config my.toml"),
+        (Standing(PlanState.EXPIRED, at=HOUR), "lakewarden plan orphan-cleanup --config my.toml"),
+        (Standing(PlanState.FROZEN, at=HOUR, why="ada"), "lakewarden unfreeze --config my.toml"),
+    ],
+)
+def test_what_is_to_be_typed_next_carries_the_configuration(
+    lakewarden: Any, warden: Any, standing: Standing, typed: str
+) -> None:
+    warden.stands = standing
+    assert typed in lakewarden("show", "p", "--config", "my.toml").out
+
+
 def test_a_stopped_run_is_gone_on_with(lakewarden: Any, warden: Any) -> None:
     warden.stands = Standing(PlanState.OPEN, "r", HOUR, "stopped")
     assert "was stopped. To go on with it: lakewarden apply p --yes" in lakewarden("show", "p").out
@@ -188,3 +234,12 @@ def test_diff_names_files_on_both_sides(lakewarden: Any) -> None:
     out = lakewarden("diff", "a", "b").out.splitlines()
     assert out == ["+ s3://b/new", "- s3://b/old", "~ prod.a.t", "added=1 removed=1 changed_tables=1"]
     assert lakewarden("diff", "a", "b", "--output", "json").json["removed"] == ["s3://b/old"]
+
+
+def test_the_command_that_lifts_a_brake_names_the_plan_while_it_can_be_lifted(lakewarden: Any, warden: Any) -> None:
+    hint = "If it is right: lakewarden apply PLAN_DIR --yes --override-brake orphan-share"
+    warden.tables_planned = (table("prod.a.t", orphans=3, refusal=Refusal("LW-BRAKE-004", "too many", hint)),)
+    warden.brakes = {"orphan-share": ("prod.a.t",)}
+    assert "lakewarden apply 'state/plans/p 1' --yes --override-brake" in lakewarden("plan", "orphans").out
+    warden.stands = Standing(PlanState.USED, "run-1", NOW, "done", "3 files deleted")
+    assert "lakewarden apply PLAN_DIR --yes --override-brake" in lakewarden("show", "p").out

@@ -27,7 +27,8 @@ def test_abandon_shows_what_loses_protection_and_asks(lakewarden: Any, warden: A
     assert "s3://b/t/   2 metadata files of it" in answer.err
     assert "s3://b/u/   it had files there" in answer.err
     at_a_terminal(monkeypatch, True)
-    assert "To take it back: lakewarden abandon u1 --undo" in lakewarden("abandon", "u1").out.replace("\n", " ")
+    out = lakewarden("abandon", "u1", "--config", "my.toml").out.replace("\n", " ")
+    assert "To take it back: lakewarden abandon u1 --undo --config my.toml" in out
     assert [name for name, _ in warden.calls] == ["abandon"]
 
 

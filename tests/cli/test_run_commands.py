@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import time
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from lakewarden.cli.run_detail_text import show_detail
+from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import Refusal
 from lakewarden.model.plan import Tally
-from lakewarden.model.run import RefusedTable, RunResult, RunStatus
+from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
 from lakewarden.model.standing import PlanState, Standing
 from tests.cli.fake_warden import NOW, table
 from tests.support.signals import send
@@ -94,6 +97,7 @@ def test_run_json_is_the_interfaces(lakewarden: Any, warden: Any, partial: RunRe
         "quarantined": {"files": 0, "bytes": 0},
         "kept": {"changed": 4},
         "failed": [{"uri": "s3://b/x", "code": "LW-STORE-001", "message": "denied"}],
+        "failures": 1,
         "planned": {},
         "restorable_until": None,
         "looked_at": [],
@@ -171,6 +175,13 @@ def test_one_run_in_full_is_words_and_no_reprs(lakewarden: Any, warden: Any) -> 
     assert not set("{}[]'") & set(out)
 
 
+def test_how_far_a_run_is_counts_all_roots_and_names_the_last() -> None:
+    told = {"root": "s3://b/t/", "processed": 10, "of": 26, "at": NOW.isoformat()}
+    run = {"run_id": "r", "job": "orphan-cleanup", "status": "stopped", "plan_id": "p", "progress": told}
+    show_detail(Screen(stream := io.StringIO(), terminal=False), run)
+    assert "reached     10 of 26 files, the last in s3://b/t/, 2026-11-15 06:00:04 UTC\n" in stream.getvalue()
+
+
 def test_a_restore_is_a_restore(lakewarden: Any, warden: Any) -> None:
     warden.result = RunResult("run-1", "", "orphan-cleanup", RunStatus.DONE, {"restored": 26})
     assert "run-1   restore  done" in lakewarden("runs").out
@@ -223,3 +234,17 @@ def test_what_is_to_be_typed_next_carries_the_configuration_and_refusals_come_on
     assert "lakewarden apply state/p --yes --config my.toml" in out
     warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus.DONE, quarantined=Tally(1, 1))
     assert "lakewarden restore r --config my.toml" in lakewarden("apply", "p", "--yes", "--config", "my.toml").out
+
+
+def test_failures_that_are_not_named_are_counted(lakewarden: Any, warden: Any) -> None:
+    """A result names a hundred failures at most; a store may have refused every delete."""
+    failed = tuple(FailedFile(f"s3://b/{place}", "AccessDenied", "no") for place in range(100))
+    warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus.PARTIAL, failed=failed, unnamed=4900)
+    out = lakewarden("apply", "p", "--yes", "--config", "my.toml").out
+    assert "and 4,980 more; the first 100: lakewarden runs r --config my.toml" in out
+    assert "partial  nothing was changed  failed=5,000  run=r" in out
+    document = lakewarden("apply", "p", "--yes", "--output", "json").json
+    assert (len(document["failed"]), document["failures"]) == (100, 5000)
+    assert RunResult.of(document).failures == 5000
+    warden.result = RunResult("r", "p", "orphan-cleanup", RunStatus.PARTIAL, failed=failed)
+    assert "and 80 more; all of them: lakewarden runs r\n" in lakewarden("apply", "p", "--yes").out

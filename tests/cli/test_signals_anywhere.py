@@ -1,8 +1,8 @@
 """A signal at any moment of a command that works with Spark: in a call to the JVM, in a finaliser, between two jobs.
 
 The moments are drawn by a seed over the time that the command takes here, so that a run of this test meets other
-instructions of Python and of py4j each time, and every moment is told if it fails. `make test` runs it in a process of its
-own (test_signals_apart.py): what a stopped command leaves behind in its process is not another test's.
+instructions of Python and of py4j each time, and every moment is told if it fails. It shares its process and its Spark
+session with other tests: a command that was stopped must leave both to the next one as they were.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from typing import Any
 
 import pytest
 
+from lakewarden.cli.command_thread import CommandThread
 from lakewarden.cli.main import main
 from tests.support.deployments import Deployed
 from tests.support.worlds import World, make_world
 
-pytestmark = pytest.mark.soak
-
 # How many moments of each command, in this order: what `plan all` does contains what the others do.
 COMMANDS = {"plan all": 10, "run all": 3, "forecast --select *": 2, "report": 2, "doctor": 2}
 SECONDS_TO_END = 5.0
+# What is abandoned ends with the process; where the process goes on, it is waited for.
+SECONDS_ABANDONED = 120.0
 # A command that was as good as over may end as if nothing had come.
 SECONDS_OVER = 0.5
 
@@ -49,12 +50,18 @@ def words_of(command: str, lake: World) -> list[str]:
     return [*words, "--config", str(lake.config), "--output", "json", "--quiet"]
 
 
-def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
-    """The exit code, and the codes of the errors that were told, in a document or in words."""
+def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], float]:
+    """The exit code, the codes of the errors that were told, in a document or in words, and when that was."""
     code = main(words)
+    over = time.monotonic()
+    for left in threading.enumerate():  # A process of one command ends without one that was abandoned.
+        if isinstance(left, CommandThread):
+            left.join(SECONDS_ABANDONED)
+            assert left.over
     said = capsys.readouterr()
     found = [document.get("error", {}).get("code", "") for document in documents(said.out)]
-    return code, [*filter(None, found), *(line.split()[0] for line in said.err.splitlines() if line[:3] == "LW-")]
+    told = [*filter(None, found), *(line.split()[0] for line in said.err.splitlines() if line[:3] == "LW-")]
+    return code, told, over
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -90,8 +97,7 @@ def test_the_command_was_stopped_and_says_so_wherever_the_signal_falls(
             sender = threading.Thread(target=hit, args=(moment, begun, gone))
             sender.start()
             begun.set()
-            code, told = ended(words, capsys)
-            over = time.monotonic()
+            code, told, over = ended(words, capsys)
             sender.join()
             late = over - gone[0]
             at = f"{command} at {moment:.3f} s of {whole:.3f}"

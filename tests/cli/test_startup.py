@@ -7,11 +7,12 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+TRIES = 12
 SRC = Path(__file__).parents[2] / "src"
 SLOW = ("pyspark", "pyiceberg", "pandas", "datafusion", "pyarrow", "numpy", "alembic", "boto3", "rich", "structlog")
 
@@ -22,27 +23,27 @@ def start(directory: Path, *arguments: str, trace: bool = True) -> subprocess.Co
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def seconds(directory: Path, *arguments: str) -> float:
-    """The processor time of a start without the tracing."""
-    return processor_time(lambda: start(directory, *arguments, trace=False))
-
-
 def processor_time(work: Callable[[], object]) -> float:
-    """The best of three: the wall clock also counts what else the machine does."""
-
-    def once() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        work()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    return min(once() for _ in range(3))
+    """What one child took: the wall clock also counts what else the machine does."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def allowed(libraries: str) -> float:
-    """Half a second; on a machine that needs more than half of that to load these libraries alone, twice as long as it does."""
-    command = [sys.executable, "-c", f"import {libraries}"]
-    return max(0.5, 2 * processor_time(lambda: subprocess.run(command, check=True, timeout=60)))
+def check_soon(directory: Path, words: Sequence[str], libraries: str) -> None:
+    """Half a second of processor time; on a machine that needs more than half of that to load these libraries alone, twice
+    as long as it does. A machine that others use too lends its processors now more, now less: both are measured side by
+    side, and one good moment is enough, since nothing makes a slow start fast."""
+    load = [sys.executable, "-c", f"import {libraries}"]
+    found = []
+    for _ in range(TRIES):
+        allowed = max(0.5, 2 * processor_time(lambda: subprocess.run(load, check=True, timeout=60)))
+        took = processor_time(lambda: start(directory, *words, trace=False))
+        if took < allowed:
+            return
+        found.append((took, allowed))
+    raise AssertionError(f"seconds that it took, and might take: {found}")
 
 
 def imported(stderr: str) -> set[str]:
@@ -57,7 +58,7 @@ def test_help_and_refusals_start_in_half_a_second(tmp_path: Path, words: str) ->
     found = imported(done.stderr)
     assert "typer" in found
     assert found.isdisjoint({*SLOW, "pydantic_settings", "sqlalchemy"})
-    assert seconds(tmp_path, *words.split()) < allowed("typer.main, pydantic")
+    check_soon(tmp_path, words.split(), "typer.main, pydantic")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_the_record_is_read_in_half_a_second_without_spark(
     done = start(tmp_path, *words.split())
     assert done.returncode == code, done.stderr[-2000:]
     assert imported(done.stderr).isdisjoint(never)
-    assert seconds(tmp_path, *words.split()) < allowed("typer.main, pydantic_settings, sqlalchemy.dialects.sqlite")
+    check_soon(tmp_path, words.split(), "typer.main, pydantic_settings, sqlalchemy.dialects.sqlite")
 
 
 def test_a_missing_configuration_is_64_and_shows_an_example(tmp_path: Path) -> None:

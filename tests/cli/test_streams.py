@@ -101,9 +101,34 @@ def test_what_libraries_log_or_warn_of_is_shown_with_verbose_alone(tmp_path: Pat
         "    warnings.warn('another word')\n"
         "    return 0\n"
         "cli_main, cli.main = cli.main, talk\n"
-        "raise SystemExit(__main__.run())\n"
+        "__main__.run()\n"
     )
     for options, words in (((), 0), (("--verbose",), 2)):
         done = subprocess.run([sys.executable, "-c", program, *options], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert sum(word in done.stderr for word in ("a word", "another word")) == words
+
+
+def test_threads_within_a_library_do_not_abort_the_end(tmp_path: Path) -> None:
+    """Such a thread was torn out of C++ by Python's own ending: the answer was printed, and the exit code was -6."""
+    program = (
+        "import io, threading\n"
+        "import pyarrow as pa, pyarrow.parquet as pq\n"
+        "sink = io.BytesIO()\n"
+        "pq.write_table(pa.table({'x': range(100_000)}), sink, row_group_size=1_000)\n"
+        "def read():\n"
+        "    begun.release()\n"
+        "    while True:\n"
+        "        pq.read_table(pa.PythonFile(io.BytesIO(sink.getvalue()), mode='r'))\n"
+        "begun = threading.Semaphore(0)\n"
+        "for _ in range(4):\n"
+        "    threading.Thread(target=read, daemon=True).start()\n"
+        "    begun.acquire()\n"
+        "import atexit\n"
+        "atexit.register(print, 'and the last')\n"
+        "from lakewarden.cli.streams import leave\n"
+        "print('a word')\n"
+        "leave(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "a word\nand the last\n", "")

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from lakewarden.cli.main import app
-from lakewarden.jobs.registry import job_named
+from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor
 from lakewarden.model.big_numbers import with_texts
 from lakewarden.model.errors import Refusal
@@ -115,6 +116,13 @@ def test_every_target_and_module_in_a_line_exists(page: str, line: str) -> None:
         assert words[1] in targets
     if "-m" in words and words[words.index("-m") + 1].split(".")[0] == "lakewarden":
         assert find_spec(words[words.index("-m") + 1])
+
+
+@pytest.mark.parametrize("page", [PAGE, DOCS / "design" / "0026-one-night.md"], ids=name_of)
+def test_the_order_of_a_day_is_told_as_it_is(page: Path) -> None:
+    found = re.search(r"(?:order of a day \(|order is that of the day: )([a-z, -]+)", text_of(page))
+    assert found is not None
+    assert found[1].split(", ") == list(JOBS)
 
 
 def test_a_wrong_command_line_does_not_parse() -> None:

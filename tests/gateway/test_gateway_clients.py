@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import BadRequestError, NoSuchTableError
 
 import lakewarden
+from tests.docs.pages import DOCS, text_of
 from tests.support.gateways import RunningGateway, gateway
 from tests.support.rest import RestJvm
 
@@ -146,3 +150,38 @@ def test_a_signal_ends_the_gateway_after_what_it_began(upstream: str, tmp_path: 
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(30) == 0
     assert "Traceback" not in running.log.read_text()
+
+
+def test_what_a_writer_sees_is_what_the_page_shows(
+    spark: SparkSession, upstream: str, catalog: Catalog, tmp_path: Path
+) -> None:
+    page = text_of(DOCS / "how-to" / "gateway.md")
+    blocks = [block.strip() for block in re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
+    settings = next(block for block in re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    rules = settings[settings.index("[lineage]") :]
+    catalog.create_table("db.clicks", ROWS.schema)
+    with gateway(tmp_path, upstream, rules, catalog="prod") as running:
+        for key, value in {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": running.uri}.items():
+            spark.conf.set(f"spark.sql.catalog.prod{key}", value)
+        with pytest.raises(Exception, match=r"LW-LINEAGE-001") as by_spark:
+            spark.sql("INSERT INTO prod.db.clicks VALUES (1, 'a')")
+        table = load_catalog("prod", type="rest", uri=running.uri).load_table("db.clicks")
+        with pytest.raises(BadRequestError) as by_pyiceberg:
+            table.append(ROWS)
+    said = [
+        *str(by_spark.value).splitlines(),
+        f"{by_pyiceberg.type.__module__}.{by_pyiceberg.typename}: {by_pyiceberg.value}",
+    ]
+    shown = [block for block in blocks if "LW-LINEAGE-001" in block]
+    assert len(shown) == 2
+    assert [block for block in shown if block not in (line.removeprefix(": ") for line in said)] == [], said
+    config = tmp_path / "page.toml"
+    config.write_text(settings)
+    command = [sys.executable, "-m", "lakewarden", "gateway", "--config", str(config), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        process.terminate()
+        ended, _ = process.communicate(timeout=60)
+    assert ended == "Stopped: every request that was begun was answered.\n"
+    assert re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8788", line) in blocks

@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator
+import socket
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from tests.gateway.raw import LOADED, TABLE, answer, commit, error_of, post, status_of
 from tests.gateway.recorder import Recorder, recorder, talk
 from tests.support.gateways import RunningGateway, gateway
 
-TABLE = "/v1/p/namespaces/a%1Fb/tables/t"
-LOADED = b'{"metadata": {"properties": {"lineage.required-keys": "team"}}}'
 SECRET = "Bearer s3cr3t-token-of-somebody"
-
-
-def answer(body: bytes, status: bytes = b"200 OK") -> bytes:
-    return b"HTTP/1.1 " + status + b"\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
-
-
-def post(path: str, body: bytes, *fields: str, length: int | None = None, version: str = "1.1") -> bytes:
-    lines = [
-        f"POST {path} HTTP/{version}",
-        "Host: gate.example",
-        f"Content-Length: {len(body) if length is None else length}",
-    ]
-    return "\r\n".join([*lines, "Connection: close", *fields, "", ""]).encode() + body
-
-
-def commit(*summaries: dict[str, Any], **more: Any) -> bytes:
-    updates = [{"action": "add-snapshot", "snapshot": {"snapshot-id": 1, "summary": one}} for one in summaries]
-    return json.dumps({"requirements": [], "updates": updates, **more}).encode()
-
-
-def status_of(answered: bytes) -> int:
-    return int(answered.split(b" ", 2)[1])
-
-
-def error_of(answered: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(answered.partition(b"\r\n\r\n")[2])["error"]
-    assert found["code"] == status_of(answered)
-    return found
-
-
-@pytest.fixture(scope="module")
-def behind() -> Iterator[Recorder]:
-    with recorder() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def running(behind: Recorder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
-    more = "max_commit_bytes = 1048576\nrules_seconds = 0.0"
-    with gateway(tmp_path_factory.mktemp("gateway"), behind.uri + "/base", more=more) as found:
-        yield found
-
-
-@pytest.fixture
-def served(behind: Recorder) -> Recorder:
-    behind.heard.clear()
-    behind.answers[:] = [answer(LOADED)]
-    behind.cut = 0
-    return behind
 
 
 def test_a_request_goes_on_as_it_came(running: RunningGateway, served: Recorder) -> None:
@@ -156,7 +109,7 @@ def test_a_commit_that_lacks_a_key_never_reaches_the_catalog(
 
 def test_every_table_of_a_transaction_is_judged(running: RunningGateway, served: Recorder) -> None:
     def change(name: str, **summary: str) -> dict[str, Any]:
-        one = {"action": "add-snapshot", "snapshot": {"summary": summary}}
+        one = {"action": "add-snapshot", "snapshot": {"summary": {"operation": "append", **summary}}}
         return {"identifier": {"namespace": ["a", "b"], "name": name}, "requirements": [], "updates": [one]}
 
     path = "/v1/p/transactions/commit"
@@ -277,8 +230,8 @@ def test_where_the_rules_are_not_known_nothing_is_passed_on(
 
 def test_a_new_table_has_the_rules_of_the_configuration(running: RunningGateway, served: Recorder) -> None:
     served.answers[:] = [answer(b"{}", b"404 Not Found")]
-    found = error_of(talk(running.uri, post(TABLE, commit({"operation": "append", "writer.id": "a"}))))
-    assert "trigger.type is missing" in found["message"]
+    made = commit({"operation": "append", "writer.id": "a"}, requirements=[{"type": "assert-create"}])
+    assert "trigger.type is missing" in error_of(talk(running.uri, post(TABLE, made)))["message"]
 
 
 def test_an_answer_that_is_lost_is_told_as_such(running: RunningGateway, served: Recorder) -> None:
@@ -293,7 +246,8 @@ def test_an_answer_that_is_lost_is_told_as_such(running: RunningGateway, served:
 def test_a_catalog_that_is_down_is_told_as_such(tmp_path: Path) -> None:
     with recorder() as gone:
         uri = gone.uri
-    with gateway(tmp_path, uri) as running:
+    with gateway(tmp_path, uri.replace("http://", "http://ana:hidden@")) as running:
+        assert running.upstream == uri, "printed without the password"
         for asked in (
             b"GET /v1/config HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n",
             post(TABLE, commit({"a": "b"})),
@@ -301,4 +255,30 @@ def test_a_catalog_that_is_down_is_told_as_such(tmp_path: Path) -> None:
             found = error_of(talk(running.uri, asked))
             assert (found["code"], found["message"][:14]) == (503, "LW-GATEWAY-001")
         assert running.stop() == 0
+    assert "Traceback" not in running.log.read_text()
+
+
+def test_an_answer_that_nobody_waits_for_is_let_go_of(tmp_path: Path) -> None:
+    """A client that hangs up must not leave an answer running that has no end."""
+    let_go = threading.Event()
+
+    def endless(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            with contextlib.suppress(OSError):
+                while True:
+                    connection.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+        let_go.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=endless, args=(listening,), daemon=True).start()
+        with gateway(tmp_path, f"http://127.0.0.1:{listening.getsockname()[1]}") as running:
+            place = urlsplit(running.uri)
+            with socket.create_connection((place.hostname or "", place.port or 0), timeout=10) as client:
+                client.sendall(b"GET /v1/x HTTP/1.1\r\nHost: g\r\n\r\n")
+                assert client.recv(1000)
+            assert let_go.wait(20)
+            assert running.stop() == 0
     assert "Traceback" not in running.log.read_text()

@@ -1,4 +1,7 @@
-"""What differs from run to run, replaced by tokens of the same width: ids, addresses, times that were measured, small sizes."""
+"""What differs from run to run, replaced by tokens: ids, addresses, times that were measured, small sizes.
+
+A token is as wide as what it stands for, but for durations: a slow machine takes more digits.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,17 @@ _IDS = re.compile(
 )
 # Of these the metadata files alone are small, and their length depends on the ids in them.
 _SMALL_SIZES = re.compile(r"\b\d*[1-9.]\d*(?= (?:KiB|Bytes)\b)")
-_DURATIONS = re.compile(r"\b\d+\.\d(?= s\b)|(?<=  )\d+:\d\d:\d\d\b")
+_ESTIMATES = re.compile(r"(?<=  )\d+:\d\d:\d\d\b")
+# A step that takes long is told without a decimal, at the end of its line.
+_DURATIONS = re.compile(r"(?m)\b\d+\.\d s\b|(?<=\S  )\d+ (?:s|min)$")
 # Spark is up before the suite begins. The thread that asks for it says so at any moment, also after its command has ended.
 _BESIDE = re.compile(r"(?m)^[✓✗…] .*start Spark.*\n")
 _JAVA = re.compile(r"Java \d+, \S+?java\b")
 _SIZES = ("bytes", "size")
 _SNAPSHOT = re.compile(r"[0-9]{17,19}")
 MASK = "#"
-# How long something took, a file's number on its disk, and when its writer made it.
-_OF_THE_MACHINE = ("seconds", "etag", "newest_ms")
+# How long something took, a file's number on its disk, when its writer made it, and where.
+_OF_THE_MACHINE = ("seconds", "etag", "newest_ms", "writer.host")
 _MIB = 1 << 20
 
 
@@ -40,7 +45,9 @@ class Normal:
         text = _IDS.sub(self._id, text)
         text = _SMALL_SIZES.sub(self._measured, text)
         text = _JAVA.sub("Java 17, /usr/bin/java", text)
-        return _DURATIONS.sub(self._measured, text) if self._digit == MASK else text
+        if self._digit != MASK:
+            return text
+        return _DURATIONS.sub(f"{MASK}.{MASK} s", _ESTIMATES.sub(self._measured, text))
 
     def _measured(self, found: re.Match[str]) -> str:
         return re.sub(r"\d", self._digit, found[0])

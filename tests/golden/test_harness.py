@@ -26,6 +26,11 @@ def test_a_token_is_as_wide_as_what_it_stands_for() -> None:
     )
 
 
+@pytest.mark.parametrize("took", ["0.4 s", "17.9 s", "12 s", "3 min"])
+def test_a_slow_machine_says_the_same(took: str) -> None:
+    assert Normal(BASE).text(f"✓ copy  30 of 30  {took}\n") == "✓ copy  30 of 30  #.# s\n"
+
+
 def test_words_counts_and_days_stay_as_they_are() -> None:
     text = "2026-01-15T06:00:00Z  1,106 files  31.8 GiB  25%  LW-TABLE-004  part-00000-crashed.parquet"
     assert Normal(BASE).text(text) == text

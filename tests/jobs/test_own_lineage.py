@@ -14,7 +14,7 @@ from lakewarden.steps.plan.own_commits import OURS
 from tests.formats.paimon import java
 from tests.formats.paimon.site import Site as PaimonSite
 from tests.jobs.compaction.test_paimon import create
-from tests.jobs.snapshot_expiry.expiry_site import Site
+from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, Site, backdate
 from tests.support.lakes import write_table
 
 if TYPE_CHECKING:
@@ -61,6 +61,39 @@ def test_tables_that_require_more_are_refused_and_a_ticket_may_come_later(tmp_pa
         said = snapshot.summary.additional_properties
         assert {*OURS, "trigger.ticket"} <= said.keys()
         assert said["trigger.ticket"] == "LAKE-7"
+
+
+def test_a_run_without_a_snapshot_of_its_own_has_the_same_facts_on_record(tmp_path: Path) -> None:
+    actor = Actor("ada", "tester", Trigger.INCIDENT_RESPONSE, "LAKE-7")
+    with Site.on_sqlite(tmp_path) as site:
+        catalog = site.catalog()
+        catalog.create_namespace("db")
+        table = write_table(catalog, "db.old", appends=3)
+        backdate(table, int(site.clock.now().timestamp() * 1000))
+        result = site.apply(site.plan(EXPIRY), actor=actor)
+        assert result.changed["snapshots"] > 0
+        started = [step for step in site.warden.run_detail(result.run_id)["steps"] if step["name"] == "started"]
+    (said,) = [step["detail"]["lineage"] for step in started]
+    assert said.keys() == {*OURS, "trigger.ticket"} - {
+        "input.snapshot_ids",
+        "input.row_count",
+        "input.bytes_compressed",
+    }
+    assert (said["writer.invocation_id"], said["trigger.ticket"]) == (result.run_id, "LAKE-7")
+
+
+def test_no_rule_is_in_the_way_of_a_job_that_makes_no_snapshot(tmp_path: Path) -> None:
+    """Such a rule failed the plan of the whole fleet once."""
+    rules = {"lineage.required-keys": "writer.id,team", "lineage.allowed-operations": "append"}
+    with Site.on_sqlite(tmp_path) as site:
+        catalog = site.catalog()
+        catalog.create_namespace("db")
+        table = write_table(catalog, "db.strict", appends=3, properties=rules)
+        backdate(table, int(site.clock.now().timestamp() * 1000))
+        plan = site.plan(EXPIRY)
+        assert plan.refusal("lake.db.strict") is None
+        result = site.apply(plan)
+        assert (result.status, result.changed["snapshots"]) == ("done", 2)
 
 
 def test_commits_to_paimon_tables_say_the_same(tmp_path: Path) -> None:

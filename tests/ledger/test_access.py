@@ -8,7 +8,7 @@ from sqlalchemy import text
 from lakewarden.ledger.connection import connect
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.tokens import SESSION_LASTS
-from lakewarden.model.actor import Actor
+from lakewarden.model.actor import Actor, person_of
 from lakewarden.model.errors import ApprovalError, NotFoundError, UsageError
 from lakewarden.model.service import Decision, Role
 from tests.support.ledger import SteppedClock
@@ -135,3 +135,12 @@ def test_a_plan_is_decided_on_once_and_not_by_its_planner(ledger: Ledger) -> Non
     assert ledger.approvals.get("p1") == made
     assert ledger.approvals.of(["p0", "p1"]) == {"p1": made}
     assert ledger.approvals.list() == [made]
+
+
+@pytest.mark.parametrize(
+    ("name", "person"),
+    [("ada", "ada"), ("Ada", "ada"), ("ada+ci", "ada"), ("ada+ci@x.org", "ada@x.org"), ("ada@x.org", "ada@x.org")],
+)
+def test_a_person_may_have_several_tokens_and_is_one_person(ledger: Ledger, name: str, person: str) -> None:
+    assert ledger.tokens.create(name, Role.VIEWER, created_by="root")
+    assert person_of(name) == person

@@ -6,9 +6,11 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import event
 
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.fleet import FleetRow
+from lakewarden.ledger.remembered import Remembered
 from lakewarden.ledger.schedules import Schedule
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -32,6 +34,19 @@ def row(n: int, **more: object) -> FleetRow:
         "reclaimable_bytes": n,
     }
     return FleetRow(**(values | more))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def statements(ledger: Ledger) -> list[str]:
+    """What the database is asked for."""
+    asked: list[str] = []
+
+    @event.listens_for(ledger._connections.engine, "before_cursor_execute")
+    def note(_connection: object, _cursor: object, text: str, *_more: object) -> None:
+        if text.startswith("SELECT"):
+            asked.append(text)
+
+    return asked
 
 
 def test_an_observation_replaces_the_one_before(ledger: Ledger) -> None:
@@ -82,12 +97,36 @@ def test_the_summary_is_the_sum_of_the_rows(ledger: Ledger) -> None:
 
 def test_ten_thousand_tables_answer_in_milliseconds(ledger: Ledger) -> None:
     ledger.fleet.replace([row(n) for n in range(10_000)], AT)
+    ledger.fleet._remembered = Remembered(0)  # the first one who asks waits for it
     began = time.process_time()
     for _ in range(5):
         assert ledger.fleet.page(search="t0999", health="refused", sort="reclaimable_bytes").total > 0
         assert ledger.fleet.page(offset=9_900).total == 10_000
         ledger.fleet.summary()
     assert (time.process_time() - began) / 5 < 0.3
+
+
+def test_an_answer_is_worked_out_once_until_somebody_looks_again(ledger: Ledger, statements: list[str]) -> None:
+    elsewhere = Ledger(ledger._connections)  # as in a process of its own
+    elsewhere.fleet.replace([row(0), row(1)], AT)
+    first = ledger.fleet.page(sort="identifier"), ledger.fleet.summary(), ledger.fleet.with_refs()
+    statements.clear()
+    assert (ledger.fleet.page(sort="identifier"), ledger.fleet.summary(), ledger.fleet.with_refs()) == first
+    assert all("min(lw_fleet.observed_at)" in text for text in statements), statements
+    elsewhere.fleet.replace([row(0), row(1, refs=3), row(2)], AT + timedelta(seconds=1))
+    assert ledger.fleet.summary().tables == 3
+    assert [one.uuid for one in ledger.fleet.page(sort="identifier").rows] == ["uuid-0", "uuid-1", "uuid-2"]
+    assert [one.uuid for one in ledger.fleet.with_refs().rows] == ["uuid-1"]
+
+
+def test_a_look_that_came_late_is_seen_too(ledger: Ledger) -> None:
+    """Two daemons look at the fleet at once, and the one that began first is done last."""
+    ledger.fleet.replace([row(0), row(1)], AT + timedelta(seconds=1))
+    assert ledger.fleet.page(sort="identifier").rows[0].snapshots == 0
+    ledger.fleet.replace([row(0, snapshots=5)], AT)
+    assert ledger.fleet.page(sort="identifier").rows[0].snapshots == 5
+    ledger.fleet.replace([], AT + timedelta(minutes=1))
+    assert ledger.fleet.summary().tables == 0
 
 
 def test_a_schedule_is_remembered_and_told_of_its_end(ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from lakewarden.ledger.database import Ledger, open_ledger
-from lakewarden.ledger.heads import write_head
+from lakewarden.ledger.heads import Head, write_head
 from lakewarden.ledger.marks import marks_in, write_mark
 from lakewarden.model.errors import NotFoundError, StateBehindError
 from lakewarden.storage.stores import Stores
@@ -74,9 +74,9 @@ def test_a_head_is_the_last_of_a_run_s_marks() -> None:
     stores, state = Stores(), "memory://marks/state/"
     write_mark(stores, state, "a", 1, {"job": "orphan-cleanup"})
     write_mark(stores, state, "a", 3, {"job": "orphan-cleanup"})
-    write_head(stores, state, "a", "hash")
+    write_head(stores, state, "a", Head("hash", 0, ""))
     write_mark(stores, state, "b", 1, {})
-    write_head(stores, state, "c", "hash")
+    write_head(stores, state, "c", Head("hash", 0, ""))
     with pytest.raises(StateBehindError, match="begun-3"):
         write_mark(stores, state, "a", 3, {})
     names = [file.key for file in stores.entries(f"{state}journal-heads/").files]

@@ -87,9 +87,36 @@ def test_a_heartbeat_is_live_until_its_time_is_over(ledger: Ledger) -> None:
     ledger.heartbeats.end("flink-1", "prod.orders")
     assert [live.writer for live in ledger.heartbeats.live(NOON)] == ["flink-2"]
     assert ledger.heartbeats.protecting(NOON)[0].writer == "flink-2", "what was ended protects nothing any more"
-    ledger.heartbeats.beat(replace(again, beat_at=NOON + timedelta(days=31)))
-    assert [beat.writer for beat in ledger.heartbeats.every()] == ["flink-1"], "long dead ones are forgotten"
-    assert ledger.heartbeats.end_writer("flink-1") == 1
+    later = replace(again, beat_at=NOON + timedelta(days=31))
+    ledger.heartbeats.beat(later)
+    assert {beat.writer for beat in ledger.heartbeats.every()} == {"flink-1", "flink-2"}, "its clock may be wrong"
+    ledger.heartbeats.beat(replace(later, writer="flink-3"))
+    assert [beat.writer for beat in ledger.heartbeats.every()] == ["flink-1", "flink-3"], "long dead ones are forgotten"
+
+
+def test_a_heartbeat_that_somebody_ended_protects_for_the_grace(ledger: Ledger) -> None:
+    beat = Heartbeat("flink", "prod.orders", "s3://lake/orders/", NOON - HOUR, NOON, 24 * 3600)
+    ledger.heartbeats.beat(beat)
+    ledger.heartbeats.cut_short(beat, "ada", NOON + HOUR)
+    assert ledger.heartbeats.live(NOON + HOUR) == ledger.heartbeats.every() == []
+    last = NOON + HOUR + MARGINS.heartbeat_grace
+    [found] = ledger.heartbeats.records(last)
+    assert (found.ended_by, found.ended_at, found.beat.silent) == ("ada", NOON + HOUR, True)
+    assert ledger.heartbeats.protecting(NOON + HOUR)[0].since == beat.since
+    assert ledger.heartbeats.protecting(last + timedelta(seconds=1)) == []
+    ledger.heartbeats.beat(replace(beat, beat_at=NOON + 2 * HOUR))
+    [again] = ledger.heartbeats.records(NOON + 2 * HOUR)
+    assert (again.ended_by, again.beat.silent) == (None, False), "the writer lives"
+
+
+def test_of_two_writers_of_one_name_the_earlier_beginning_counts(ledger: Ledger) -> None:
+    first = Heartbeat("host-1", "prod.orders", "s3://lake/orders/", NOON - HOUR, NOON, 60)
+    ledger.heartbeats.beat(first)
+    ledger.heartbeats.beat(replace(first, since=NOON, beat_at=NOON))
+    assert ledger.heartbeats.protecting(NOON)[0].since == NOON - HOUR
+    later = NOON + 2 * MARGINS.heartbeat_grace
+    ledger.heartbeats.beat(replace(first, since=later, beat_at=later))
+    assert ledger.heartbeats.protecting(later)[0].since == later, "what was silent for so long protects nothing"
 
 
 def test_freezing_and_unfreezing(ledger: Ledger) -> None:

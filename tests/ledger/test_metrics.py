@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from lakewarden.reports.metrics import OTHERS, TENANTS, Deployment
 from tests.ledger.samples import ACTOR, NOON, files, outcomes, started
 from tests.support.ledger import SteppedClock
 from tests.support.promtool import promtool
+from tests.support.service import service_in
 
 GIB = 2**30
 
@@ -248,3 +251,20 @@ def test_promtool_finds_nothing_wrong_with_the_text(ledger: Ledger) -> None:
     text = generate_latest(Deployment(ledger.metrics.read(), 3, "9.9"))
     assert promtool("check", "metrics", given=text) == (0, "")
     assert promtool("check", "metrics", given=text.replace(b"_total", b"_sum_total_x"))[0] != 0, "it looks"
+
+
+def test_a_scrape_reads_only_leases_that_can_be_held(tmp_path: Path) -> None:
+    """Leases stay after their release, one for each root and run that there ever was."""
+    service = service_in(tmp_path)
+    leases, now = service.warden._deployment.leases, service.clock.now()
+    leases.acquire("root/old", 60).release()
+    (old,) = (tmp_path / "state" / "leases").iterdir()
+    leases.acquire("root/new", 60).release()
+    long_ago = (now - timedelta(hours=2)).timestamp()
+    os.utime(old, (long_ago, long_ago))
+    with leases.acquire("root/held", 60):
+        found = [record.key for _, record in leases.records("", since=now - timedelta(hours=1)) if record]
+        assert sorted(found) == ["root/held", "root/new"]
+        assert "lakewarden_leases_active 1.0" in service.warden.metrics()
+    assert "lakewarden_leases_active 0.0" in service.warden.metrics()
+    service.ledger.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from lakewarden.ledger.database import Ledger, open_ledger
+from lakewarden.ledger.old_requests import AT_A_TIME
 from lakewarden.ledger.requests import MOST_TAKEOVERS, SCHEDULED, STALE, Ended, Request
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import IdempotencyError, NotFoundError
@@ -15,6 +19,7 @@ from lakewarden.model.service import RequestKind, RequestStatus
 from tests.support.ledger import SteppedClock
 
 ADA = Actor("ada", "host-1")
+DONE = RequestStatus.DONE
 BEYOND = STALE.total_seconds() + 1
 
 
@@ -121,16 +126,53 @@ def test_a_runner_that_beats_keeps_its_request(ledger: Ledger, clock: SteppedClo
         assert ledger.requests.claim("other") is None
 
 
-def test_a_request_that_kills_every_runner_is_given_up(ledger: Ledger, clock: SteppedClock) -> None:
+class WrongClock(SteppedClock):
+    """A clock on the wall that is wrong `by` something; seconds are as long for it as for anybody."""
+
+    by = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.by
+
+    def boot(self) -> float:
+        return super().now().timestamp()
+
+
+@pytest.mark.parametrize("away", [timedelta(hours=1), timedelta(days=-400)])
+def test_a_clock_that_is_wrong_takes_nothing_from_a_runner_that_beats(
+    ledger: Ledger, ledger_url: str, clock: SteppedClock, away: timedelta
+) -> None:
+    wrong = WrongClock()
+    wrong.by = away
+    with open_ledger(ledger_url, wrong) as other:
+        asked(ledger)
+        ledger.requests.claim("here")
+        for _ in range(2 * int(STALE.total_seconds()) // 5):
+            assert other.requests.claim("there") is None
+            assert ledger.requests.beat("q1", "here").mine
+            for one in (clock, wrong):
+                one.sleep(5)
+        assert other.requests.claim("there") is None
+        wrong.by -= timedelta(days=400)  # somebody has put it right, or so they think
+        assert other.requests.claim("there") is None
+        wrong.by += timedelta(days=800)
+        assert other.requests.claim("there") is None
+        wrong.sleep(BEYOND)
+        taken = other.requests.claim("there")
+        assert taken is not None
+        assert taken.claimed_by == "there"
+
+
+def test_a_request_that_kills_every_runner_is_known(ledger: Ledger, clock: SteppedClock) -> None:
     asked(ledger)
     for n in range(MOST_TAKEOVERS + 1):
-        assert ledger.requests.claim(f"w{n}") is not None
+        taken = ledger.requests.claim(f"w{n}")
+        assert taken is not None
+        assert not taken.is_deadly
         clock.sleep(BEYOND)
-    assert ledger.requests.claim("last") is None
-    found = ledger.requests.need("q1")
-    assert found.status is RequestStatus.FAILED
-    assert found.error is not None
-    assert found.error["code"] == "LW-SERVICE-008"
+    last = ledger.requests.claim("last")
+    assert last is not None
+    assert last.is_deadly
 
 
 def test_what_came_of_it_is_kept(ledger: Ledger) -> None:
@@ -204,19 +246,105 @@ def test_lists_go_on_where_they_ended(ledger: Ledger) -> None:
     assert [found.request_id for found in ledger.requests.list(status=[RequestStatus.CANCELLED])] == ["q2"]
 
 
-def test_old_looks_are_forgotten_and_nothing_else(ledger: Ledger, clock: SteppedClock) -> None:
-    ledger.requests.create("look", RequestKind.OBSERVE, ADA)
-    asked(ledger, "plan")
-    ledger.requests.create("new", RequestKind.OBSERVE, ADA)
-    for name in ("look", "plan"):
-        ledger.requests.claim("w")
-        ledger.requests.event(name, "taken up")
-        ledger.requests.finish(name, "w", Ended(RequestStatus.DONE))
-    clock.sleep(3600)
-    assert ledger.requests.trim(RequestKind.OBSERVE, clock.at) == 1
-    assert {found.request_id for found in ledger.requests.list()} == {"plan", "new"}
+DAY = timedelta(days=1)
+
+
+def ended(ledger: Ledger, name: str, kind: RequestKind = RequestKind.PLAN, status: RequestStatus = DONE) -> None:
+    """A request that is over, with an event."""
+    ledger.requests.create(name, kind, ADA, job="orphan-cleanup")
+    assert ledger.requests.claim("w") is not None
+    ledger.requests.event(name, "taken up")
+    assert ledger.requests.finish(name, "w", Ended(status))
+
+
+def left(ledger: Ledger) -> set[str]:
+    return {found.request_id for found in ledger.requests.list()}
+
+
+def forget(ledger: Ledger, clock: SteppedClock, days: float = 90, most: int = 1000) -> int:
+    """Until nothing more is forgotten."""
+    count = 0
+    while some := ledger.requests.forget(clock.at - days * DAY, clock.at - DAY, most):
+        count += some
+    return count
+
+
+def test_old_looks_are_forgotten_sooner_than_anything_else(ledger: Ledger, clock: SteppedClock) -> None:
+    ended(ledger, "look", RequestKind.OBSERVE)
+    ended(ledger, "plan")
+    clock.sleep(2 * 86400)
+    ended(ledger, "new", RequestKind.OBSERVE)
+    assert forget(ledger, clock) == 1
+    assert left(ledger) == {"plan", "new"}
     assert ledger.requests.events_after("look") == []
     assert len(ledger.requests.events_after("plan")) == 1
+
+
+def test_the_last_look_that_was_done_stays_however_old_it_is(ledger: Ledger, clock: SteppedClock) -> None:
+    """It says which jobs the properties of tables enable: without it they would leave the schedule."""
+    ended(ledger, "older", RequestKind.OBSERVE)
+    ended(ledger, "done", RequestKind.OBSERVE)
+    ended(ledger, "failed", RequestKind.OBSERVE, RequestStatus.FAILED)
+    clock.sleep(200 * 86400)
+    assert forget(ledger, clock, most=1) == 2
+    assert left(ledger) == {"done"}
+
+
+def test_only_those_that_are_over_are_forgotten(ledger: Ledger, clock: SteppedClock) -> None:
+    ended(ledger, "over", status=RequestStatus.FAILED)
+    ended(ledger, "waiting", status=RequestStatus.WAITING)
+    asked(ledger, "running")
+    ledger.requests.claim("w")
+    asked(ledger, "queued")
+    clock.sleep(100 * 86400)
+    asked(ledger, "later")
+    ledger.requests.ask_cancel("later", "bob")
+    assert forget(ledger, clock) == 1
+    assert left(ledger) == {"waiting", "running", "queued", "later"}
+    assert ledger.requests.events_after("over") == []
+    assert len(ledger.requests.events_after("waiting")) == 1
+    assert forget(ledger, clock, most=0) == 1
+    assert left(ledger) == {"waiting", "running", "queued"}
+
+
+def test_beyond_a_number_the_oldest_go_however_young_they_are(ledger: Ledger, clock: SteppedClock) -> None:
+    for n in range(7):
+        ended(ledger, f"q{n}")
+    assert forget(ledger, clock, most=3) == 4
+    assert left(ledger) == {"q4", "q5", "q6"}
+
+
+def test_some_are_forgotten_at_a_time(ledger: Ledger, clock: SteppedClock) -> None:
+    """Nobody waits for years of them, and two daemons may do it at once."""
+    for n in range(AT_A_TIME + 1):
+        ledger.requests.create(f"q{n:04}", RequestKind.PLAN, ADA)
+        ledger.requests.ask_cancel(f"q{n:04}", "ada")
+    clock.sleep(100 * 86400)
+    when = clock.at - 90 * DAY
+    assert ledger.requests.forget(when, when, 1000) == AT_A_TIME
+    assert left(ledger) == {f"q{AT_A_TIME:04}"}
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(lambda _: ledger.requests.forget(when, when, 1000), "ab")) == 1
+
+
+def test_a_cancel_is_not_lost_while_the_request_is_given_back(ledger: Ledger, ledger_url: str) -> None:
+    """A runner that is told to end gives the request back in the moment in which somebody cancels it."""
+    asked(ledger)
+    ledger.requests.claim("w")
+    given_back: list[threading.Thread] = []
+    with open_ledger(ledger_url, SteppedClock()) as other:
+
+        @event.listens_for(ledger._connections.engine, "after_cursor_execute")
+        def meanwhile(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+            if "lw_requests" in statement and not given_back:
+                given_back.append(threading.Thread(target=other.requests.give_back, args=("q1", "w")))
+                given_back[0].start()
+                given_back[0].join(0.3)  # whoever locks the row first lets the other wait
+
+        ledger.requests.ask_cancel("q1", "bob")
+        given_back[0].join()
+    found = ledger.requests.need("q1")
+    assert (found.cancel_asked_by, found.cancel_asked_at is not None) == ("bob", True)
 
 
 def test_what_killed_a_spark_is_counted(ledger: Ledger) -> None:

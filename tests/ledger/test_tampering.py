@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from lakewarden.ledger.chain import noted_hash
 from lakewarden.ledger.connection import connect
 from lakewarden.ledger.database import Ledger
-from lakewarden.ledger.heads import head_uri, verify_heads, write_head
+from lakewarden.ledger.heads import Head, head_uri, verify_heads, write_head
 from lakewarden.model.errors import StateError
 from lakewarden.storage.stores import Stores
 from tests.ledger.samples import files, outcomes, started
@@ -78,25 +79,30 @@ def test_an_unknown_run_is_a_problem(ledger: Ledger) -> None:
     assert ledger.journal.verify("run-9") == ["run run-9 is not in the ledger"]
 
 
+def nothing(run_id: str, many: int) -> str:
+    """Of a run that noted no step."""
+    return noted_hash([])
+
+
 def test_a_cut_tail_shows_in_the_kept_head(
     journaled: Ledger, ledger_url: str, clock: SteppedClock, tmp_path: Path
 ) -> None:
     stores, place = Stores(), f"file://{tmp_path}/place/"
     head = journaled.journal.head("run-1")
-    write_head(stores, place, "run-1", head)
-    write_head(stores, place, "run-1", head)
-    assert verify_heads(stores, place, {"run-1": head}) == []
+    write_head(stores, place, "run-1", Head(head, 0, noted_hash([])))
+    write_head(stores, place, "run-1", Head(head, 3, "closed again, with more steps"))
+    assert verify_heads(stores, place, {"run-1": head}, nothing) == []
     edit(ledger_url, clock, ["DELETE FROM lw_journal WHERE batch_no = 2"])
     assert journaled.journal.verify("run-1") == [], "a shorter chain is a whole chain"
     cut = journaled.journal.head("run-1")
-    assert len(verify_heads(stores, place, {"run-1": cut})) == 1
+    assert len(verify_heads(stores, place, {"run-1": cut}, nothing)) == 1
     with pytest.raises(StateError, match="another journal head"):
-        write_head(stores, place, "run-1", cut)
-    assert verify_heads(stores, place, {"run-1": head}) == [], "what was kept is never replaced"
+        write_head(stores, place, "run-1", Head(cut, 0, noted_hash([])))
+    assert verify_heads(stores, place, {"run-1": head}, nothing) == [], "what was kept is never replaced"
 
 
 def test_a_head_that_is_missing_or_damaged_shows(tmp_path: Path) -> None:
     stores, place = Stores(), f"file://{tmp_path}/place"
     stores.create(head_uri(place, "b"), b"{")
-    problems = verify_heads(stores, place, {"a": "0" * 64, "b": "0" * 64})
+    problems = verify_heads(stores, place, {"a": "0" * 64, "b": "0" * 64}, nothing)
     assert ["no head" in problems[0], "cannot be read" in problems[1]] == [True, True]

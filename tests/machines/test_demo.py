@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
+from demo import gateway
+from demo.lake import DemoLake, Planted
 from demo.log import strange_lines
 from demo.terminal import WIDTH, DemoError, Terminal, expect_same
 from tests.docs.pages import ROOT
@@ -68,6 +71,19 @@ def test_a_file_too_many_or_too_few_fails_the_demo(tmp_path: Path) -> None:
     for gone, wanted in (({one, other}, {one}), ({one}, {one, other})):
         with pytest.raises(DemoError, match="the wrong files went"):
             expect_same(gone, wanted)
+
+
+def test_the_gateway_of_the_demo_refuses_one_commit_and_lets_one_through(tmp_path: Path) -> None:
+    catalog = SqlCatalog("demo", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("shop")
+    terminal = Terminal(tmp_path)
+    gateway.tell(tmp_path, DemoLake(tmp_path, catalog, (), {}, Planted((), {})), terminal)
+    told = terminal.log.read_text(encoding="utf-8")
+    assert "Listening at http://127.0.0.1:" in told
+    assert "commit refused" in told
+    assert strange_lines(told) == []
+    assert len(told.splitlines()[0]) <= WIDTH
+    catalog.close()
 
 
 @pytest.mark.soak

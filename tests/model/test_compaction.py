@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.model import compaction
-from lakewarden.model.compaction import DELETED_SHARE, MANY_DELETES, FileGroup, PartitionFile, groups_of
+from lakewarden.model.compaction import DELETED_SHARE, MANY_DELETES, FileGroup, PartitionFile, groups_of, runs_of
 
 TARGET = 1000
 
@@ -119,8 +119,12 @@ def test_what_a_group_is_worth() -> None:
     assert (worth.requests, worth.delete_bytes) == (5, 30)
 
 
+# Most of them small: only then does what a group becomes meet others of the next level.
+SIZES = st.one_of(st.integers(0, 100), st.integers(0, 400), st.integers(0, 3000))
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 100), st.integers(0, 15), st.integers(0, 12)), max_size=60),
+    st.lists(st.tuples(SIZES, st.integers(0, 100), st.integers(0, 15), st.integers(0, 12)), max_size=60),
     st.integers(2, 8),
 )
 def test_no_file_is_in_two_groups_and_the_next_plan_is_empty(
@@ -135,3 +139,47 @@ def test_no_file_is_in_two_groups_and_the_next_plan_is_empty(
     paths = [one.path for group in groups for one in group.files]
     assert len(paths) == len(set(paths))
     assert groups_of(after(files, groups), TARGET, least) == []
+
+
+def placed(*sizes: int | None) -> list[PartitionFile]:
+    """Files of these sizes in this order; None is something between them that stays."""
+    return [
+        PartitionFile(f"f{place:04d}", size, rows=100, place=place)
+        for place, size in enumerate(sizes)
+        if size is not None
+    ]
+
+
+def runs(*sizes: int | None, least: int = 2) -> list[list[int]]:
+    return sorted([file.place for file in group.files] for group in runs_of(placed(*sizes), TARGET, least))
+
+
+def test_where_files_have_an_order_only_neighbours_are_rewritten_together() -> None:
+    assert runs(10, 10, 900, 10, 10) == [[0, 1], [3, 4]]
+    assert runs(10, 10, None, 10, 10) == [[0, 1], [3, 4]]
+    assert runs(10, 900, 10, 900, 10) == []
+    # Small ones that reach the next level meet what is beside them, and nothing beyond that.
+    assert runs(400, 150, 150, 900, 400) == [[0, 1, 2]]
+    # Too few on one side are left alone, and are not reached across.
+    assert runs(10, 10, 300, 10, 300, least=2) == [[0, 1]]
+    assert runs(1801, 10) == [[0]]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 2500)), max_size=40), st.integers(2, 5))
+def test_runs_are_neighbours_and_the_next_plan_of_them_is_empty(sizes: list[int | None], least: int) -> None:
+    files = placed(*sizes)
+    groups = runs_of(files, TARGET, least)
+    left = {file.place: [file] for file in files}
+    for group in groups:
+        places = [file.place for file in group.files]
+        assert places == list(range(places[0], places[0] + len(places)))
+        count = group.outputs(TARGET)
+        for place in places:
+            del left[place]
+        left[places[0]] = [PartitionFile(f"{group.name}-{n}", group.bytes // count, rows=100) for n in range(count)]
+    # Places are counted anew: what was merged has left no hole, what stays between files has.
+    covered = {place for group in groups for place in [file.place for file in group.files][1:]}
+    again: list[int | None] = []
+    for place in range(len(sizes)):
+        again += [] if place in covered else [file.size for file in left.get(place, [])] or [None]
+    assert runs_of(placed(*again), TARGET, least) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.model.errors import LineageError
-from lakewarden.model.lineage import ALLOWED, REQUIRED, Requirements, validate_lineage, violations
+from lakewarden.model.lineage import ALLOWED, ICEBERG, REQUIRED, Requirements, validate_lineage, violations
 
 WHO = {"writer.id": "ingest", "trigger.type": "schedule", "operation": "append"}
 
@@ -78,3 +78,34 @@ def test_it_costs_microseconds() -> None:
     wanted = Requirements(("writer.id", "writer.host"), {"append": ("trigger.type",)}, ("append",))
     summary = {**WHO, "writer.host": "h"}
     assert min(timeit.repeat(lambda: validate_lineage(summary, wanted), number=100, repeat=5)) / 100 < 1e-4
+
+
+@pytest.mark.parametrize("word", ["OVERWRITE", " overwrite ", "", "correction"])
+def test_no_spelling_of_an_operation_is_a_way_around_its_rules(word: str) -> None:
+    """Iceberg's Java takes a snapshot without an operation for an overwrite, and any word for one."""
+    wanted = Requirements(by_operation={"Overwrite": ("trigger.ticket",)})
+    assert violations({**WHO, "operation": word}, wanted) == ["trigger.ticket is missing"]
+    assert violations({**WHO, "operation": "append"}, wanted) == []
+    assert violations({**WHO, "operation": "compact"}, wanted) == [], "a word of Paimon's"
+    assert violations({**WHO, "operation": "Append"}, Requirements(allowed=("append",))) == []
+
+
+def test_no_spelling_of_a_trigger_is_a_way_around_its_rules() -> None:
+    assert violations({**WHO, "trigger.type": " Manual"}, Requirements(required=("writer.id",))) == [
+        "trigger.operator is missing"
+    ]
+
+
+@pytest.mark.parametrize("word", ["compact", "analyze"])
+def test_a_word_of_another_format_is_no_way_around_the_rules(word: str) -> None:
+    """To Iceberg they are any other word, which Java's readers take for an overwrite."""
+    wanted = Requirements(by_operation={"overwrite": ("trigger.ticket",)})
+    assert violations({**WHO, "operation": word}, wanted, ICEBERG) == ["trigger.ticket is missing"]
+
+
+def test_two_spellings_of_an_operation_require_what_either_does() -> None:
+    own = Requirements().under({f"{REQUIRED}.overwrite": "trigger.ticket", f"{REQUIRED}.Overwrite": "trigger.operator"})
+    overwrite = {**WHO, "operation": "overwrite"}
+    assert violations(overwrite, own) == ["trigger.ticket is missing", "trigger.operator is missing"]
+    fleet = Requirements(by_operation={"overwrite": ("trigger.ticket",)})
+    assert not fleet.under({f"{REQUIRED}.OVERWRITE": ""}).anything, "the table's word counts, however it is spelt"

@@ -60,6 +60,21 @@ def test_what_goes_on_is_interrupted_until_the_block_is_left(monkeypatch: pytest
         time.sleep(0.01)
 
 
+def test_an_interrupt_under_way_is_over_before_the_block_is_left() -> None:
+    """Whoever works next in this process must not be hit by what was meant for the one before."""
+    token, begun, told = StopToken(), threading.Event(), []
+
+    def interrupt() -> None:
+        begun.set()
+        time.sleep(0.3)
+        told.append("interrupted")
+
+    with token.interrupting(interrupt):
+        token.request(Stopped("ada asked"))
+        assert begun.wait(10)
+    assert told == ["interrupted"]
+
+
 def test_nobody_who_was_not_asked_to_stop_is_interrupted_or_keeps_a_thread() -> None:
     token, before = StopToken(), threading.active_count()
     with token.interrupting(lambda: pytest.fail("nobody asked")):

@@ -29,12 +29,14 @@ def table(changes: int, size: int, budget: int) -> Any:
     )
 
 
-def played(monkeypatch: pytest.MonkeyPatch, first: RunResult, later: list[RunResult], may: bool = True) -> RunResult:
+def played(
+    monkeypatch: pytest.MonkeyPatch, first: RunResult, later: list[RunResult], may: bool = True, agreed: bool = True
+) -> RunResult:
     left = list(later)
     monkeypatch.setattr(module, "plan_job", lambda *_: SimpleNamespace(plan="next"))
     monkeypatch.setattr(module, "run_job", lambda *_: JobRun(ANY, left.pop(0)))
     monkeypatch.setattr(compaction_run, "may_go_on", lambda *_: may and bool(left))
-    return go_on(ANY, ANY, COMPACTION, ANY, JobRun(ANY, first)).result
+    return go_on(ANY, ANY, COMPACTION, ANY, JobRun(ANY, first), may_apply=lambda _: agreed).result
 
 
 def test_until_the_next_plan_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +55,11 @@ def test_what_failed_in_one_run_is_told_once_and_makes_the_whole_partial(monkeyp
     first = result(1, 3, RunStatus.PARTIAL, failed=bad)
     found = played(monkeypatch, first, [result(2, 2, RunStatus.PARTIAL, failed=bad)])
     assert (found.status, found.failed) == (RunStatus.PARTIAL, bad)
+
+
+def test_a_plan_that_somebody_has_to_agree_to_is_not_run_because_another_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = played(monkeypatch, result(1, 3), [result(2, 2)], agreed=False)
+    assert (found.changed, found.run_id) == ({"groups": 3}, "run1")
 
 
 def test_one_run_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

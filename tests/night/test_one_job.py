@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from lakewarden.jobs.registry import JOBS
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import LakewardenError, Refusal
+from lakewarden.model.errors import LakewardenError, Refusal, UnsafeGraceError, UsageError
 from lakewarden.model.plan import Plan, PlannedRoot, TablePlan
 from lakewarden.model.policy import Job
-from lakewarden.model.run import RunResult
+from lakewarden.model.run import PlanResult, RunResult
 from lakewarden.night.enabled import selected_states
-from lakewarden.night.one_job import Asked, JobRun, looked_at, run_job
+from lakewarden.night.one_job import Asked, JobRun, looked_at, plan_job, refused_tables, run_job
 from lakewarden.night.resume import resume_open_runs
+from lakewarden.settings import load_settings
+from lakewarden.steps.deployment import Deployment
+from tests.support.configuration import write_toml
 from tests.support.worlds import MakeWorld, Progress, World, at_batch, hand_plan
 
 SPEC = JOBS[Job.ORPHAN_CLEANUP]
@@ -102,6 +106,8 @@ def test_whoever_goes_on_with_a_run_leaves_the_same_tables_alone(mixed: World) -
     path = mixed.warden._deployment.ledger.plans.path(str(open_run.plan_id))
     assert path is not None
 
+    with pytest.raises(UsageError, match=f"run {open_run.run_id} was begun with no brake lifted, and goes on so;"):
+        mixed.apply(path, override_brakes="orphan-share")
     result = mixed.apply(path)
 
     assert (result.status, result.run_id, result.deleted.files) == ("done", open_run.run_id, 6)
@@ -190,3 +196,24 @@ def test_an_error_of_a_resumed_run_is_raised(mixed: World, monkeypatch: pytest.M
     mixed.warden.freeze(reason="incident")
     with pytest.raises(LakewardenError, match="froze"):
         resumed(mixed)
+
+
+def test_a_margin_that_is_too_short_is_named_with_what_mends_it(tmp_path: Path) -> None:
+    write_toml(tmp_path / "w.toml", {"physical_deletion": {"visibility_delay_hours": 0}})
+    settings, nobody = load_settings(str(tmp_path / "w.toml"), {}), cast("Deployment", None)
+    with pytest.raises(UnsafeGraceError, match="visibility_delay_hours") as refused:
+        plan_job(nobody, settings, JOBS[Job.PHYSICAL_DELETION], asked())
+    assert refused.value.hint.startswith("Raise visibility_delay_hours, or name each table to `lakewarden plan` with")
+
+
+def test_a_brake_is_lifted_for_a_plan_that_no_run_has_used() -> None:
+    pulled = Refusal("LW-BRAKE-004", "too many", "Look: lakewarden apply PLAN_DIR --yes --override-brake orphan-share")
+    braked = replace(table("lake.a.t"), refusal=pulled)
+    planned = PlanResult(a_plan(braked, brakes={"orphan-share": ("lake.a.t",)}), "file:///state/p 1/")
+    [told] = refused_tables(planned)
+    assert told.hint == "Look: lakewarden apply 'file:///state/p 1/' --yes --override-brake orphan-share"
+    [told] = refused_tables(planned, used=True)
+    assert told.hint == (
+        "Look: lakewarden plan orphan-cleanup --select lake.a.t, "
+        "then lakewarden apply PLAN_DIR --yes --override-brake orphan-share"
+    )

@@ -57,7 +57,7 @@ def test_it_needs_no_jvm_and_the_command_prints_it(world: World, capsys: pytest.
     from lakewarden.cli.main import main
 
     assert main(["doctor", "--config", str(world.config)]) == 0
-    assert "never maintained" in capsys.readouterr().out
+    assert "never cleaned" in capsys.readouterr().out
     if "pyspark" not in sys.modules:
         doctor(world)
         assert "pyspark" not in sys.modules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import pytest
 
 from lakewarden.ledger.requests import MOST_TAKEOVERS, STALE, Ended, Request
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import ApprovalError
+from lakewarden.model.errors import ApprovalError, Refusal
 from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.service.approval import approve, close_expired, reject
 from lakewarden.service.runner import loop
@@ -21,10 +22,11 @@ from lakewarden.service.runner.loop import Runner
 from lakewarden.settings import load_settings
 from lakewarden.warden import Warden
 from lakewarden.wiring import Wiring
-from tests.support.deployments import TurnedClock
+from tests.service.clocks import PassedClock
+from tests.support.lakes import local_path
 from tests.support.worlds import World, hand_plan, make_world
 
-ADA, BOB = Actor("ada", "host-1"), Actor("bob", "host-1")
+ADA, BOB, CARL = (Actor(name, "host-1") for name in ("ada", "bob", "carl"))
 JOB = "orphan-cleanup"
 
 
@@ -34,7 +36,7 @@ class Bench:
 
     world: World
     wiring: Wiring
-    clock: TurnedClock
+    clock: PassedClock
     runner: Runner
 
     @property
@@ -68,7 +70,7 @@ def bench(tmp_path: Path) -> Iterator[Make]:
 
     def make(**policy: Any) -> Bench:
         world = make_world(tmp_path / "world", ("sales.orders",), **{"dry_run": False, **policy})
-        settings, clock = load_settings(str(world.config), env={}), TurnedClock()
+        settings, clock = load_settings(str(world.config), env={}), PassedClock()
         wiring = Wiring(settings, clock)
         runner = Runner(wiring.deployment, settings, Warden(wiring, settings), "host-1/1", beat_seconds=0.02)
         world._warden = Warden(wiring, settings)
@@ -102,6 +104,23 @@ def test_a_plan_is_applied_and_told_of_step_by_step(bench: Make) -> None:
     assert one.events()[0] == "taken up"
     assert one.events()[-1] == "done"
     assert "progress" in one.events()
+
+
+def test_spark_starts_with_the_jars_that_any_job_may_need(bench: Make) -> None:
+    """A process has one Spark: without jars from the first request on, a later rewriting of manifests would have none."""
+    one = bench()
+    with one.world.config.open("a") as config:
+        config.write("\n[manifest_rewrite]\ndry_run = false\n")
+    settings = load_settings(str(one.world.config), env={})
+    started: list[tuple[str, ...]] = []
+    wiring = Wiring(settings, one.clock)
+    deployment = replace(wiring.deployment, warm_spark=lambda packages=(), **_: started.append(packages))
+    runner = Runner(deployment, settings, Warden(wiring, settings), "host-1/1")
+    for name in ("q1", "q2"):
+        one.ask(RequestKind.APPLY, name, plan=f"file://{one.world.base}/nowhere/")
+        assert runner.work_once() is not None
+    wiring.close()
+    assert [any("iceberg-spark-runtime" in package for package in packages) for packages in started] == [True]
 
 
 def test_an_error_is_what_came_of_the_request(bench: Make) -> None:
@@ -187,6 +206,44 @@ def test_a_runner_that_is_told_to_end_gives_back_what_another_goes_on_with(
     assert len(one.ledger.runs.list()) == 1
 
 
+def test_what_was_cancelled_is_not_begun_by_whoever_takes_it_over(bench: Make) -> None:
+    one = bench()
+    one.ask(RequestKind.APPLY, plan=hand_plan(one.world).path)
+    one.ledger.requests.claim("dead")
+    one.ledger.requests.ask_cancel("q1", "bob")
+    one.ledger.requests.left_by("dead")
+    one.runner.work_once()
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.CANCELLED, "LW-SERVICE-007")
+    assert len(one.left()) == 6
+
+
+def test_a_runner_that_lives_although_it_was_given_up_costs_nothing(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lease of the run until it hears: the request is not failed by that."""
+    one = bench(batch_size=2)
+    plan = hand_plan(one.world)
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    others: list[Runner] = []
+
+    def taken_over() -> None:
+        one.ledger.requests.left_by("host-1/1")
+        others.append(one.another())
+        others[0].work_once()
+
+    Meanwhile(taken_over).install(monkeypatch, lambda: one.ended().status is RequestStatus.QUEUED)
+    one.runner.work_once()
+    assert 0 < len(one.left()) < 6
+    assert one.ended().status is RequestStatus.QUEUED
+    one.clock.passed += loop.LEASE_PAUSE
+    others[0].work_once()
+    assert one.ended().status is RequestStatus.DONE
+    assert one.left() == set()
+    assert one.world.lost() == set()
+
+
 def test_what_a_dead_runner_left_is_taken_over(bench: Make) -> None:
     one = bench()
     plan = hand_plan(one.world)
@@ -240,7 +297,76 @@ def test_a_rejected_plan_is_closed_and_never_applied(bench: Make) -> None:
         approve(one.ledger, "q2", plan.plan.plan_id, BOB)
     one.ask(RequestKind.APPLY, "q4", actor=BOB, plan=plan.path)
     one.runner.work_once()
-    assert one.ended("q4").status is RequestStatus.WAITING
+    assert one.ended("q4").status is RequestStatus.REFUSED
+    assert len(one.left()) == 6
+
+
+def test_a_plan_that_waits_for_nobody_is_not_applied_once_it_was_rejected(bench: Make) -> None:
+    one = bench()
+    plan = hand_plan(one.world, actor=ADA)
+    reject(one.ledger, plan.plan.plan_id, BOB, "not today")
+    one.ask(RequestKind.APPLY, plan=plan.path)
+    one.runner.work_once()
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.REFUSED, "LW-SERVICE-004")
+    assert len(one.left()) == 6
+
+
+def test_the_planner_does_not_agree_because_somebody_else_asked_last(bench: Make) -> None:
+    one = bench(approval=True)
+    plan = waiting_plan(one)
+    one.ask(RequestKind.APPLY, "q2", actor=CARL, plan=plan.path)
+    one.runner.work_once()
+    for same in (ADA, Actor("Ada", "host-2"), Actor("ada+laptop", "host-2")):
+        with pytest.raises(ApprovalError, match="cannot decide"):
+            approve(one.ledger, "q3", plan.plan.plan_id, same)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_what_a_run_planned_is_agreed_to_on_the_runs_terms_however_often(bench: Make, cancelled: bool) -> None:
+    one = bench(approval=True)
+    plan = hand_plan(one.world, policy={"approval": True}, actor=ADA)
+    one.ask(RequestKind.RUN)
+    one.ledger.requests.claim("host-1/1")
+    waits = Ended(RequestStatus.WAITING, plan_id=plan.plan.plan_id, plan_path=plan.path)
+    one.ledger.requests.finish("q1", "host-1/1", waits)
+    if cancelled:
+        one.ledger.requests.ask_cancel("q1", "ada")
+    made = approve(one.ledger, "q2", plan.plan.plan_id, BOB)
+    assert made.arguments["as_run"] is True, "a table with dry_run would be changed"
+    assert approve(one.ledger, "q3", plan.plan.plan_id, BOB) == made
+
+
+@pytest.mark.parametrize("agreed", [False, True])
+def test_nobody_lifts_a_brake_of_a_table_that_wants_an_approval(bench: Make, agreed: bool) -> None:
+    one = bench(approval=True)
+    table = hand_plan(one.world, policy={"approval": True}).plan.tables[0]
+    braked = replace(table, refusal=Refusal("LW-BRAKE-001", "too many", "look"))
+    brakes = {"orphan-share": (table.identifier,)}
+    plan = hand_plan(one.world, actor=ADA, tables=(braked,), brakes=brakes)
+    if agreed:
+        approve(one.ledger, "q0", plan.plan.plan_id, BOB)
+        one.ledger.requests.ask_cancel("q0", "bob")
+    one.ask(RequestKind.APPLY, plan=plan.path, override_brakes=["orphan-share"])
+    one.runner.work_once()
+    found = one.ended()
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.REFUSED, "LW-SERVICE-004")
+    assert len(one.left()) == 6
+
+
+def test_agreeing_to_a_plan_applies_no_other_that_lies_in_its_place(bench: Make) -> None:
+    one = bench(approval=True)
+    plan, other = waiting_plan(one), hand_plan(one.world, actor=ADA)
+    place = local_path(plan.path)
+    shutil.rmtree(place)
+    shutil.copytree(local_path(other.path), place)
+    approve(one.ledger, "q2", plan.plan.plan_id, BOB)
+    one.runner.work_once()
+    found = one.ended("q2")
+    assert found.error is not None
+    assert (found.status, found.error["code"]) == (RequestStatus.REFUSED, "LW-PLAN-002")
     assert len(one.left()) == 6
 
 
@@ -258,7 +384,7 @@ def test_an_expired_plan_is_told_so(bench: Make) -> None:
 
 def waiting_plan(one: Bench) -> Any:
     """A plan of a job with `approval = true`, that ada asked to be applied."""
-    plan = hand_plan(one.world, policy={"approval": True})
+    plan = hand_plan(one.world, policy={"approval": True}, actor=ADA)
     one.ask(RequestKind.APPLY, plan=plan.path)
     one.runner.work_once()
     assert one.ended().status is RequestStatus.WAITING
@@ -309,7 +435,7 @@ def test_a_run_stops_after_a_plan_whose_policy_wants_somebody_to_agree(tmp_path:
         config.write("\n[manifest_rewrite]\nenabled = true\ndry_run = false\napproval = true\n")
         config.write("min_manifests = 2\nmin_gain = 0.0\n")
     settings = load_settings(str(world.config), env={})
-    wiring = Wiring(settings, TurnedClock())
+    wiring = Wiring(settings, PassedClock())
     runner = Runner(wiring.deployment, settings, Warden(wiring, settings), "host-1/1")
     wiring.ledger.requests.create("q1", kind, ADA, job="manifest-rewrite", arguments={"enabled_only": True})
     runner.work_once()
@@ -320,6 +446,25 @@ def test_a_run_stops_after_a_plan_whose_policy_wants_somebody_to_agree(tmp_path:
     assert [table.policy.get("approval") for table in plan.tables] == [True]
     made = approve(wiring.ledger, "q2", plan.plan_id, BOB)
     assert made.arguments.get("as_run") is (True if kind is RequestKind.RUN else None)
+    wiring.close()
+
+
+@pytest.mark.parametrize("job", ["history", "stale-branches"])
+def test_what_lies_outside_a_tenant_is_never_looked_at_for_it(tmp_path: Path, job: str) -> None:
+    world = make_world(tmp_path / "world", ("sales.orders", "sales.carts", "other.orders"))
+    settings = load_settings(str(world.config), env={})
+    wiring = Wiring(settings, PassedClock())
+    runner = Runner(wiring.deployment, settings, Warden(wiring, settings), "host-1/1")
+    for name, within in (("q1", ["lake.sales.*"]), ("q2", ["lake.nobody.*"])):
+        given = {"select": ["*.orders"], "within": within}
+        wiring.ledger.requests.create(name, RequestKind.PLAN, ADA, job=job, arguments=given)
+        runner.work_once()
+    found, none = wiring.ledger.requests.need("q1"), wiring.ledger.requests.need("q2")
+    assert found.plan_path is not None
+    plan = runner.warden.load_plan(found.plan_path).plan
+    assert [table.identifier for table in plan.tables] == ["lake.sales.orders"]
+    assert none.error is not None
+    assert "matches *.orders within lake.nobody.*" in none.error["message"]
     wiring.close()
 
 

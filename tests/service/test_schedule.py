@@ -21,7 +21,7 @@ from lakewarden.model.errors import ConfigError
 from lakewarden.model.policy import Job
 from lakewarden.model.service import RequestStatus
 from lakewarden.model.windows import opens, windows_of
-from lakewarden.service.schedule.slots import next_runs, rhythm_of
+from lakewarden.service.schedule.slots import DRILL, drill_rhythm, next_runs, rhythm_of
 from lakewarden.service.schedule.tick import OBSERVE, Scheduler
 from lakewarden.settings import Settings, load_settings
 from tests.support.ledger import SteppedClock, ledger_url
@@ -124,10 +124,12 @@ class Daemons:
         self.all = [Scheduler(ledger, settings, lambda: f"q{next(ids)}") for _ in range(number)]
 
     def at(self, moment: datetime) -> list[Any]:
-        """What all of them ask for at a moment, and is not the look at the fleet."""
+        """The jobs that all of them ask for at a moment."""
+        return [request for request in self.everything_at(moment) if request.job not in (OBSERVE, DRILL)]
+
+    def everything_at(self, moment: datetime) -> list[Any]:
         self.clock.at = moment
-        made = [request for one in self.all for request in one.tick(moment)]
-        return [request for request in made if request.job != OBSERVE]
+        return [request for one in self.all for request in one.tick(moment)]
 
     def end(self, request: Any, status: RequestStatus = RequestStatus.DONE, **result: Any) -> None:
         while (claimed := self.ledger.requests.claim("w")) is not None and claimed.request_id != request.request_id:
@@ -257,3 +259,73 @@ def test_the_fleet_is_looked_at_every_so_often(ledger: Ledger, tmp_path: Path) -
     found.end(ledger.requests.list(job=OBSERVE)[0])
     found.at(at("04 05:15"))
     assert len(ledger.requests.list(job=OBSERVE)) == 2
+
+
+def test_a_clock_that_went_ahead_and_was_put_back_stops_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    found = daemons(ledger, tmp_path)
+    found.at(at("04 05:00"))
+    found.end(ledger.requests.list(job=OBSERVE)[0])
+    ahead = found.at(at("04 06:10") + timedelta(days=400))
+    assert len(ahead) == 1
+    found.ledger.test_clock.at = at("04 06:05")  # type: ignore[attr-defined]
+    claimed = [ledger.requests.claim("w"), ledger.requests.claim("w")]
+    assert ahead[0].request_id in [one.request_id for one in claimed if one], (
+        "it would hold back all later jobs for a year"
+    )
+    for one in claimed:
+        assert one is not None
+        ledger.requests.finish(one.request_id, "w", Ended(RequestStatus.DONE))
+    found.at(at("04 06:06"))
+    schedule = ledger.schedules.get(ORPHANS)
+    assert schedule is not None
+    assert schedule.next_due == at("05 06:00")
+    assert [request.due_at for request in found.at(at("05 06:01"))] == [at("05 06:00")]
+    looks = [one.due_at for one in ledger.requests.list(job=OBSERVE)]
+    assert at("04 06:00") in looks, "the fleet is looked at again"
+
+
+def test_a_slot_that_comes_twice_is_run_once(ledger: Ledger, tmp_path: Path) -> None:
+    found = daemons(ledger, tmp_path)
+    found.at(at("04 05:00"))
+    first = found.at(at("04 06:10"))
+    found.end(first[0])
+    assert found.at(at("04 05:30")) == []
+    again = found.at(at("04 06:10"))
+    assert {one.request_id for one in again} <= {first[0].request_id}
+    assert len(ledger.requests.list(job=ORPHANS)) == 1
+
+
+def test_a_restore_drill_is_asked_for_once_a_day_by_however_many(ledger: Ledger, tmp_path: Path) -> None:
+    clock = ledger._connections.clock
+    assert isinstance(clock, SteppedClock)
+    found = Daemons(ledger, settings_of(tmp_path), clock, 2)
+    found.at(at("04 05:00"))
+    due = ledger.schedules.get(DRILL)
+    assert due is not None
+    assert (due.next_due, due.why) == (at("04 09:30"), "cron 30 9 * * *")
+    asked = [one for one in found.everything_at(at("04 09:31")) if one.job == DRILL]
+    assert [(one.kind, one.request_id) for one in asked] == [("restore-drill", asked[0].request_id)]
+    found.end(asked[0])
+    assert [one for one in found.everything_at(at("04 15:00")) if one.job == DRILL] == []
+    off = Daemons(ledger, settings_of(tmp_path, "[restore_drill]\nenabled = false\n"), clock)
+    assert [one for one in off.everything_at(at("05 09:31")) if one.job == DRILL] == []
+    assert "enabled = false" in str(ledger.schedules.get(DRILL))
+
+
+def test_a_drill_with_a_line_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"restore_drill\.cron must have five fields"):
+        drill_rhythm(settings_of(tmp_path, '[restore_drill]\ncron = "never"\n'))
+
+
+def test_what_is_due_is_run_although_nothing_is_caught_up(ledger: Ledger, tmp_path: Path) -> None:
+    found = daemons(ledger, tmp_path, "[service]\ncatch_up_hours = 0\n")
+    found.at(at("04 05:00"))
+    assert [request.due_at for request in found.at(at("04 06:00") + timedelta(seconds=4))] == [at("04 06:00")]
+
+
+def test_what_waited_for_its_window_was_not_missed(ledger: Ledger, tmp_path: Path) -> None:
+    text = '[service]\ncatch_up_hours = 1\n[service.windows]\norphan_cleanup = "22:00-23:59"\n'
+    found = daemons(ledger, tmp_path, text)
+    found.at(at("04 05:00"))
+    assert found.at(at("04 12:00")) == []
+    assert [request.due_at for request in found.at(at("04 22:10"))] == [at("04 06:00")]

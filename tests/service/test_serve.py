@@ -1,4 +1,4 @@
-"""`lakewarden serve` as real processes: either is killed and comes back, the work goes on, SIGTERM ends it well."""
+"""`lakewarden serve` as real processes: whichever is killed comes back, the work goes on, SIGTERM ends it well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,15 +21,17 @@ import pytest
 from lakewarden.cli.main import main
 from lakewarden.model.actor import Actor
 from lakewarden.model.service import RequestKind, RequestStatus, Role
+from lakewarden.service.runner.__main__ import BEHIND
 from lakewarden.service.service import Service, open_service
 from tests.support.worlds import World, environment, hand_plan, make_world
 
 PATIENCE = 90.0
+WEB, RUNNER = "lakewarden.service.web", "lakewarden.service.runner"
 ADA = Actor("ada", "host-1")
 
 
-def until(true: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE
+def until(true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := true():
             return found
@@ -60,16 +63,15 @@ class Served:
         except httpx.HTTPError:
             return False
 
+    def children(self, module: str) -> list[int]:
+        """The process ids of a part of the service, of those that are there after those that were killed."""
+        return [pid for pid in children_of(self.process.pid) if pid not in self.killed and module in _command(pid)]
+
     def child(self, module: str) -> int:
-        """The process id of a part of the service, of the one that is there after those that were killed."""
+        return int(until(lambda: self.children(module), f"{module} runs")[0])
 
-        def found() -> int | None:
-            for pid in children_of(self.process.pid):
-                if pid not in self.killed and module in _command(pid):
-                    return pid
-            return None
-
-        return int(until(found, f"{module} runs"))
+    def nice(self, module: str) -> int:
+        return os.getpriority(os.PRIO_PROCESS, self.child(module))
 
     def kill(self, module: str) -> None:
         pid = self.child(module)
@@ -92,8 +94,8 @@ def _command(pid: int) -> str:
 
 
 @contextmanager
-def served(world: World, *words: str) -> Iterator[Served]:
-    said = world.base / "said"
+def served(world: World, *words: str, name: str = "said") -> Iterator[Served]:
+    said = world.base / name
     command = [word for word in world.command("serve", "--port", "0", *words) if word not in ("--output", "json")]
     with said.open("w") as out:
         process = subprocess.Popen(command, stderr=out, stdout=out, text=True, env=environment())
@@ -125,9 +127,12 @@ def test_either_part_is_killed_and_the_work_goes_on(world: World) -> None:
         requests = found.service.ledger.requests
         requests.create("q1", RequestKind.APPLY, ADA, job="orphan-cleanup", arguments={"plan": plan.path})
         until(lambda: sum(not path.exists() for path in world.planted()) >= 2, "some files are deleted")
-        found.kill("lakewarden.service.runner")
+        assert found.nice(RUNNER) > found.nice(WEB), "answers come first"
+        if (shared := Path(f"/proc/{found.child(RUNNER)}/autogroup")).exists():
+            assert shared.read_text().split()[-1] == str(BEHIND), "also where cores are shared out by session"
+        found.kill(RUNNER)
         assert found.answers()
-        found.kill("lakewarden.service.web")
+        found.kill(WEB)
         until(found.answers, "the web answers again on the same address")
         until(lambda: requests.need("q1").status.is_over, "the request is over")
         ended = requests.need("q1")
@@ -138,6 +143,16 @@ def test_either_part_is_killed_and_the_work_goes_on(world: World) -> None:
         assert not any(path.exists() for path in world.planted())
         assert world.lost() == set()
         assert len(found.service.ledger.runs.list()) == 1
+
+
+def test_a_web_process_is_killed_and_the_other_answers_until_it_is_back(world: World) -> None:
+    with served(world) as found:
+        first, second = until(lambda: found.children(WEB) if len(found.children(WEB)) == 2 else [], "there are two")
+        until(found.answers, "the web answers")
+        found.kill(WEB)
+        until(found.answers, "the other one answers")
+        assert {first, second} - {*found.killed} <= {*found.children(WEB)}, "and was not begun anew"
+        until(lambda: len(found.children(WEB)) == 2, "there are two again")
 
 
 def test_sigterm_ends_between_batches_and_gives_everything_back(world: World) -> None:
@@ -162,10 +177,11 @@ def test_sigterm_ends_between_batches_and_gives_everything_back(world: World) ->
 def test_nothing_is_left_running_when_the_one_that_watches_is_killed(world: World) -> None:
     with served(world) as found:
         until(found.answers, "the web answers")
-        parts = [found.child(f"lakewarden.service.{name}") for name in ("web", "runner")]
+        parts = [*found.children(WEB), found.child(RUNNER)]
+        assert len(parts) == 3
         found.process.kill()
         found.process.wait()
-        until(lambda: not any(_command(pid) for pid in parts), "both parts end by themselves")
+        until(lambda: not any(_command(pid) for pid in parts), "all parts end by themselves")
 
 
 def test_it_does_not_listen_for_others_unprotected(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,3 +209,22 @@ def test_a_certificate_that_cannot_be_used_is_told(world: World, capsys: pytest.
         config.write(f'tls_certificate = "{nothing}"\ntls_key = "{nothing}"\n')
     assert main(["serve", "--port", "0", "--config", str(world.config)]) == 64
     assert "tls_certificate" in capsys.readouterr().err
+
+
+def test_a_cron_line_that_is_none_is_told_before_anything_starts(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with world.config.open("a") as config:
+        config.write('[restore_drill]\ncron = "61 9 * * *"\n')
+    assert main(["serve", "--port", "0", "--config", str(world.config)]) == 64
+    assert "restore_drill.cron is '61 9 * * *', which is no cron line" in capsys.readouterr().err
+
+
+def test_a_runner_whose_schedule_cannot_be_read_ends(world: World) -> None:
+    """It would else live on without the thread that hears signals, and the service would wait for it for ever."""
+    config = world.config.read_text().replace("schedule = false", "schedule = true")
+    world.config.write_text(config + '[restore_drill]\ncron = "61 9 * * *"\n')
+    command = [sys.executable, "-m", RUNNER, "--config", str(world.config)]
+    ended = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True, env=environment())
+    assert ended.returncode == 64
+    assert "is no cron line" in ended.stderr

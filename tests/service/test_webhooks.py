@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -174,7 +176,59 @@ def test_a_webhook_that_is_gone_holds_up_no_other(ledger: Ledger, clock: Stepped
     sender = deliverer(ledger, clock, Receiver(url="http://127.0.0.1:9/"), receiver)
     ledger.plans.save(refusing_plan(), "/a")
     assert sender.deliver_due() == 2
-    assert {row.last_error for row in ledger.outbox.list() if row.webhook == "hook-0"} == {"ConnectError"}
+    assert {row.last_error for row in ledger.outbox.list() if row.webhook == "hook-0"} == {"ConnectError", None}
+
+
+@contextmanager
+def hanging() -> Iterator[Receiver]:
+    """A server that takes a connection, and answers a letter now and then."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ended = threading.Event()
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while not ended.wait(0.05):
+                    connection.sendall(b"H")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield Receiver(url=f"http://127.0.0.1:{server.getsockname()[1]}/")
+        ended.set()
+        thread.join()
+
+
+def test_a_webhook_that_hangs_holds_up_no_other_however_much_waits_for_it(
+    ledger: Ledger, clock: SteppedClock, receiver: Receiver
+) -> None:
+    with hanging() as slow:
+        sender = deliverer(ledger, clock, slow, receiver)
+        for number in range(50):
+            ledger.outbox.add([of_error(str(number), "LW-SPARK-001", "m", "failed")])
+        sender.deliver_due(patience=0.1)
+        wait_for(lambda: len(receiver.heard) == 50)
+        sender._at_work["hook-1"].join()
+        ledger.outbox.add([of_error("one more", "LW-SPARK-001", "m", "failed")])
+        sender.deliver_due(patience=0.1)
+        wait_for(lambda: len(receiver.heard) == 51)
+        assert len([row for row in ledger.outbox.list(200) if row.webhook == "hook-0" and row.attempts]) == 1
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_the_end_waits_for_no_webhook(ledger: Ledger, clock: SteppedClock) -> None:
+    with hanging() as slow:
+        sender = deliverer(ledger, clock, slow)
+        ledger.outbox.add([of_error("x", "LW-SPARK-001", "m", "failed")])
+        with delivering(sender, every=0.01):
+            wait_for(lambda: bool(sender._at_work))
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 5
 
 
 def test_nothing_is_written_where_nobody_listens(ledger: Ledger) -> None:

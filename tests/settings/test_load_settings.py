@@ -99,6 +99,11 @@ def test_the_environment_wins_over_the_file_with_the_keys_types(load: Any) -> No
         ("[orphan_cleanup]\nmax_orphan_share = 1.5", "max_orphan_share = 1.5 is out of range; allowed: 0 to 1"),
         ('[orphan_cleanup]\ndelete_mode = "bin"', 'allowed: "remove" or "quarantine"'),
         ('[orphan_cleanup]\ncron = "daily"', "orphan_cleanup.cron must have five fields"),
+        ('[history]\ncron = "61 9 * * *"', "history.cron is '61 9 * * *', which is no cron line"),
+        (
+            '[restore_drill]\ncron = "0 0 30 2 *"',
+            "restore_drill.cron is '0 0 30 2 *', which is no cron line",
+        ),
         ("[compaction]\nbatch_size = 5", "compaction.batch_size is not a setting"),
         ('[catalogs.a]\nformat = "hudi"', 'catalogs.a.format is not allowed; allowed: "iceberg" or "paimon"'),
         ("[catalogs.a]\nproperties = {}", 'catalogs.a.format is missing; allowed: "iceberg", "paimon"'),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from lakewarden import logs
+from lakewarden.model.redaction import MASK
 from lakewarden.settings import redact
 
 
@@ -94,3 +96,18 @@ def test_level_and_form_are_what_was_asked_for(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(levels)
     assert lines[0].startswith("{") is as_json
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "token", "a.", "a://", "access_key", "signature.", "bearer ", "&x-amz-", "lw_", "'"]
+)
+def test_a_long_text_of_somebody_elses_is_looked_through_at_once(piece: str) -> None:
+    text = "s3://" + piece * (60_000 // len(piece)) + "=:@"
+    begun = time.process_time()
+    redact(text)
+    assert time.process_time() - begun < 1.0, "a text that is as long as an address may be holds up every other request"
+
+
+def test_a_token_of_the_service_is_masked_wherever_it_is_put() -> None:
+    token = f"lw_{'0f' * 8}_{'Aa-_9' * 8}xyz"
+    assert redact(f"there is no plan {token}") == f"there is no plan lw_{'0f' * 8}_{MASK}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -26,7 +27,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Delete operation did not match"),
     pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),  # PyIceberg, of the other writer's table
 ]
-WORKERS, KILLS, PAUSES = 5, 50, 20
+
+
+def _figure(name: str, full: int) -> int:
+    """A figure of these tests, such as `SOAK_KILLS=3`: the environment may make a shorter run of it."""
+    return int(os.environ.get(f"SOAK_{name}", full))
+
+
+# What was written for nothing is a share that a minute tells little of: a group or two make a tenth.
+WORKERS, SECONDS = _figure("WORKERS", 5), _figure("SECONDS", 600)
+# Fifty kills and twenty pauses, on several lakes one after the other: each is checked by itself.
+LAKES, KILLS, PAUSES = _figure("LAKES", 5), _figure("KILLS", 10), _figure("PAUSES", 4)
 
 
 @pytest.fixture(params=["postgresql", "rest"])
@@ -41,7 +52,7 @@ def lake(
 
 def test_five_workers_waste_little(lake: BusyLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.start(WORKERS)
-    lake.write(600.0, 0.5)
+    lake.write(float(SECONDS), 0.5)
     lake.workers[0].at_work()
     lake.stop()
     lake.check_rows()
@@ -51,8 +62,9 @@ def test_five_workers_waste_little(lake: BusyLake, capsys: pytest.CaptureFixture
     assert wasted < 0.05 * written
 
 
-def test_kills_and_pauses(lake: BusyLake, capsys: pytest.CaptureFixture[str]) -> None:
-    draw = random.Random(5)
+@pytest.mark.parametrize("number", range(LAKES))
+def test_kills_and_pauses(lake: BusyLake, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    draw = random.Random(number)
     lake.start(WORKERS)
     for worker in lake.workers:
         worker.at_work(300)

@@ -9,7 +9,7 @@ from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Tally
 from lakewarden.model.policy import Job
 from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
-from lakewarden.steps.summary import plan_summary
+from lakewarden.steps.summary import plan_summary, planned_by
 from tests.cli.fake_warden import NOW, plan_of, table
 
 DELETED = {"changed": {"files": 26}, "deleted": Tally(26, 2048)}
@@ -33,9 +33,12 @@ def run(job: str, status: str = "done", **what: object) -> RunResult:
          "snapshots=12  refs=1  released=4", "12 snapshots, 1 ref expired"),
         (run("partition-expiry", changed={"partitions": 3}), "partitions=3", "3 partitions dropped"),
         (run("manifest-rewrite", changed={"manifests": 1}), "manifests=1", "1 manifest rewritten"),
+        (run("history", changed={"rows": 9, "months": 2, "logs": 1}), "rows=9  months=2  logs=1",
+         "9 rows archived, 2 months summed up, 1 log cut"),
         (run("tier-handoff", changed={"snapshots": 2, "files": 40}), "snapshots=2  copied=40",
          "2 snapshots, 40 files copied"),
         (run("orphan-cleanup", changed={"restored": 26}), "restored=26", "26 files restored"),
+        (run("stale-branches", changed={"restored": 1}), "restored=1", "1 ref restored"),
         (run("tier-handoff", "failed", changed={"restored": 0}), "nothing was changed", "nothing was changed"),
         (run("snapshot-expiry"), "nothing to do", "nothing to do"),
         (run("orphan-cleanup", kept={"live": 9}), "nothing to do", "nothing to do"),
@@ -47,6 +50,8 @@ def run(job: str, status: str = "done", **what: object) -> RunResult:
         (run("orphan-cleanup", "planned", planned={"files": 2}, to_trash=True), "2 files to move to the trash",
          "2 files to move to the trash"),
         (run("partition-expiry", "planned", planned={"partitions": 3}), "3 partitions to drop", "3 partitions to drop"),
+        (run("history", "planned", planned={"rows": 9, "logs": 1}), "9 rows to archive, 1 log to cut",
+         "9 rows to archive, 1 log to cut"),
     ],
 )  # fmt: skip
 def test_a_run_speaks_its_jobs_words(result: RunResult, line: str, summary: str) -> None:
@@ -60,8 +65,14 @@ def test_every_job_says_what_it_did_and_what_can_be_taken_back(job: Job) -> None
     spec = JOBS[job]
     result = run(job, **({**DELETED} if spec.deletes else {"changed": dict.fromkeys(spec.changes, 2)}))
     assert what_changed(result).startswith(f"2{'6' if spec.deletes else ''} {spec.changes[0]}")
-    assert what_next(result) == [spec.words.undo]
+    assert what_next(result) == [spec.words.undo.format(restore=f"lakewarden restore {result.run_id}")]
     assert what_next(run(job)) == []
+
+
+def test_a_log_that_was_cut_is_no_nothing() -> None:
+    assert what_next(run("history", changed={"rows": 0, "logs": 1})) == [
+        "No snapshot and no file was taken from a table: the archive lies in the state location."
+    ]
 
 
 def test_quarantine_says_how_to_undo_it_and_until_when() -> None:
@@ -72,7 +83,7 @@ def test_quarantine_says_how_to_undo_it_and_until_when() -> None:
 
 def test_files_of_a_versioned_bucket_can_be_brought_back_there() -> None:
     result = run("orphan-cleanup", deleted=Tally(3, 30), hidden=Tally(3, 30))
-    assert what_next(result) == ["3 files can be brought back from their bucket's older versions."]
+    assert what_next(result) == ["3 files can be brought back from the bucket's older versions."]
     assert closing_line(result) == "done  deleted=3  freed=0 Bytes  hidden=3  run=r"
 
 
@@ -80,3 +91,13 @@ def test_a_plan_is_told_in_one_line_too() -> None:
     spec = JOBS[Job.ORPHAN_CLEANUP]
     assert plan_summary(spec, plan_of(table("a", orphans=2), table("b"))) == "2 files to delete (2.0 GiB)"
     assert plan_summary(spec, plan_of(table("b"))) == "nothing to do"
+
+
+def test_a_jobs_own_kind_is_told_first_however_the_plan_was_read() -> None:
+    planned = planned_by(JOBS[Job.HISTORY], {"months": 2, "other": 1, "rows": 3})
+    assert [count.kind for count in planned] == ["rows", "months", "other"]
+
+
+def test_what_a_copy_in_the_cold_place_brings_back_is_not_said_to_be_lost() -> None:
+    assert "restore --from-cold" in JOBS[Job.PHYSICAL_DELETION].words.undo
+    assert "cannot be put back into their table" in JOBS[Job.SNAPSHOT_EXPIRY].words.undo

@@ -77,6 +77,10 @@ def test_ranges_copy_and_streams(place: Place) -> None:
     store.put(a, b"0123456789")
     assert store.get_range(a, 3, 4) == b"3456"
     assert store.get_range(a, 3, 0) == b""
+    room = bytearray(4)
+    assert store.read_into(a, memoryview(room)) == 4
+    assert room == b"0123"
+    assert store.read_into(a, memoryview(bytearray(100))) == len(store.get(a))
     store.copy(a, b)
     assert store.get(b) == b"0123456789"
     store.put_stream(c, iter([b"01", b"23"]))

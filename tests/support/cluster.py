@@ -22,6 +22,8 @@ from pathlib import Path
 import psutil
 import pyspark
 
+from tests.support.processes import ends_with_us
+
 HOST = "127.0.0.1"
 WORKERS = 2
 CLASSES = "org.apache.spark.deploy"
@@ -126,7 +128,9 @@ def standalone(base: Path, environment: Environment, hidden: Sequence[Path] = ()
             if places:
                 mounts = "; ".join(f"mount -t tmpfs tmpfs {shlex.quote(str(place))}" for place in places)
                 command = [*_namespace(), "bash", "-ec", f"{mounts}; exec {shlex.join(command)}"]
-            process = subprocess.Popen(command, env=env, cwd=base, stdout=log, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                command, env=env, cwd=base, stdout=log, stderr=subprocess.STDOUT, preexec_fn=ends_with_us()
+            )
             stack.callback(_stop, process)
             return process
 

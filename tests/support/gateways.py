@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes import ends_with_us
+
 RULES = """\
 [lineage]
 required_keys = ["writer.id", "trigger.type"]
@@ -26,6 +28,7 @@ class RunningGateway:
     uri: str
     process: subprocess.Popen[str]
     log: Path
+    upstream: str
 
     def stop(self) -> int:
         if self.process.poll() is None:
@@ -34,17 +37,20 @@ class RunningGateway:
 
 
 @contextmanager
-def gateway(place: Path, upstream: str, rules: str = RULES, more: str = "") -> Iterator[RunningGateway]:
-    """A gateway for the catalog `lake` at `upstream`; `more` are lines of [gateway]."""
+def gateway(
+    place: Path, upstream: str, rules: str = RULES, more: str = "", catalog: str = "lake"
+) -> Iterator[RunningGateway]:
+    """A gateway for a catalog at `upstream`; `more` are lines of [gateway]."""
     place.mkdir(parents=True, exist_ok=True)
     config = place / "gateway.toml"
-    config.write_text(f'[gateway]\ncatalog = "lake"\nupstream = "{upstream}"\nport = 0\n{more}\n{rules}', "utf-8")
+    config.write_text(f'[gateway]\ncatalog = "{catalog}"\nupstream = "{upstream}"\nport = 0\n{more}\n{rules}', "utf-8")
     command = [sys.executable, "-m", "lakewarden", "gateway", "--config", str(config), "--output", "json"]
     log = place / "gateway.log"
     with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, text=True, preexec_fn=ends_with_us())
     assert process.stdout is not None
-    running = RunningGateway(str(_first_document(process)["listening"]), process, log)
+    said = _first_document(process)
+    running = RunningGateway(str(said["listening"]), process, log, str(said["upstream"]))
     try:
         yield running
     finally:

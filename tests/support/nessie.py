@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.processes import ends_with_us
 from tests.support.rest import JarsMissingError, settled_jars
 from tests.support.seaweed import free_ports
 from tests.support.storage import Seaweed
@@ -54,7 +55,7 @@ def start_nessie(log: Path, warehouse: str, s3: Seaweed, *, signing: bool = True
     }
     with log.open("wb") as out:
         command = [java, "-Xmx768m", *(f"-D{name}={value}" for name, value in options.items()), "-jar", jar]
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, preexec_fn=ends_with_us())
 
     def stop() -> None:
         process.kill()

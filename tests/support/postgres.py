@@ -6,19 +6,25 @@ import glob
 import itertools
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from tests.support.missing import missing
+from tests.support.processes import ends_with_us
 
 USER = "lake"
 LISTEN = "127.0.0.1"
+SECONDS_TO_START = 60
 
 _numbers = itertools.count()
 
@@ -55,26 +61,58 @@ def start_postgres(tmpdir: Path) -> tuple[str, Callable[[], None]]:
     As root its data lies in a directory of its own instead: the server refuses to run as root, and pytest's directories
     are closed to every other user.
     """
-    initdb, pg_ctl = _program("initdb"), _program("pg_ctl")
-    as_owner: list[str] = []
+    initdb, postgres = _program("initdb"), _program("postgres")
+    owner: dict[str, Any] = {}
     if os.geteuid() == 0:
-        as_owner = ["runuser", "-u", "postgres", "--"]
+        owner = {"user": "postgres", "group": "postgres", "extra_groups": []}
         home = Path(tempfile.mkdtemp(prefix="postgres-"))
-        shutil.chown(home, "postgres")
+        shutil.chown(home, "postgres", "postgres")
     else:
         home = tmpdir / "postgres"
         home.mkdir()
     port = _free_port()
     data, log = home / "data", home / "log"
-    settings = f"-p {port} -c listen_addresses={LISTEN} -c unix_socket_directories={home} -c fsync=off"
-    _run([*as_owner, initdb, "-D", str(data), "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"])
-    _run([*as_owner, pg_ctl, "-D", str(data), "-w", "-l", str(log), "start", "-o", settings])
+    made = [initdb, "-D", str(data), "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"]
+    subprocess.run(made, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/", **owner)
+    said = {"port": port, "listen_addresses": LISTEN, "unix_socket_directories": home, "fsync": "off"}
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [postgres, "-D", str(data), *(word for name, value in said.items() for word in ("-c", f"{name}={value}"))],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            start_new_session=True,
+            preexec_fn=ends_with_us(signal.SIGQUIT),  # an immediate shutdown, which takes its own processes along
+            **owner,
+        )
 
     def stop() -> None:
-        _run([*as_owner, pg_ctl, "-D", str(data), "-m", "immediate", "stop"])
+        server.send_signal(signal.SIGQUIT)
+        server.wait(30)
         shutil.rmtree(home, ignore_errors=True)
 
-    return f"postgresql://{USER}@{LISTEN}:{port}/postgres", stop
+    url = f"postgresql://{USER}@{LISTEN}:{port}/postgres"
+    try:
+        _wait_ready(url, server, log)
+    except BaseException:
+        stop()
+        raise
+    return url, stop
+
+
+def _wait_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    deadline = time.monotonic() + SECONDS_TO_START
+    while True:
+        try:
+            engine.connect().close()
+            break
+        except OperationalError as error:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start: {log.read_text(encoding='utf-8')}") from error
+            time.sleep(0.05)
+    engine.dispose()
 
 
 def _program(name: str) -> str:
@@ -82,13 +120,6 @@ def _program(name: str) -> str:
     if found is None:
         raise PostgresMissingError(f"PostgreSQL is not installed: there is no {name} (apt-get install postgresql)")
     return found
-
-
-def _run(command: list[str]) -> None:
-    # No pipes: the server inherits them and would keep the reader waiting for ever.
-    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/")
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}")
 
 
 def _free_port() -> int:

@@ -17,6 +17,8 @@ from pathlib import Path
 import boto3
 from botocore.config import Config
 
+from tests.support.processes import ends_with_us
+
 
 def start_seaweed(tmpdir: str | Path) -> tuple[str, str, str, Callable[[], None]]:
     """An S3 server: its endpoint, access key, secret key, and how to stop it."""
@@ -40,6 +42,7 @@ def start_seaweed(tmpdir: str | Path) -> tuple[str, str, str, Callable[[], None]
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        preexec_fn=ends_with_us(),
     )
 
     def stop() -> None:

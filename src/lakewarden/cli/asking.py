@@ -6,6 +6,7 @@ import select
 import sys
 from collections.abc import Callable
 
+from lakewarden.cli.command_thread import check_wanted
 from lakewarden.cli.screen import Screen
 from lakewarden.model.errors import NeedsApprovalError
 
@@ -44,6 +45,8 @@ def answer_to(question: str) -> bool | None:
 
 def _line_typed() -> str:
     """The next line of the terminal. The wait is made of short ones, so that a command that is stopped can leave it."""
-    while not select.select([sys.stdin], [], [], SECONDS_OF_A_WAIT)[0]:
-        pass
+    ready = select.poll()  # select() knows no file beyond the first thousand that a process has open
+    ready.register(sys.stdin, select.POLLIN)
+    while not ready.poll(SECONDS_OF_A_WAIT * 1000):
+        check_wanted()
     return sys.stdin.readline()

@@ -46,7 +46,9 @@ def origin(shared: Shared, subject: Subject) -> int:
 def downstream(
     shared: Shared,
     snapshot: Snapshot,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many snapshots are shown; all are counted.")] = 500,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="How many snapshots are shown; all are counted.")
+    ] = 500,
     graph: Annotated[
         str | None, typer.Option("--graph", metavar="FILE", help="Draw it too: FILE.svg, or FILE.dot for Graphviz.")
     ] = None,
@@ -100,7 +102,7 @@ def who(shared: Shared, subject: Subject) -> int:
 @audit.command()
 def verify(
     shared: Shared,
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; default all.")] = None,
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="One run; default all.")] = None,
 ) -> int:
     """Check that nobody changed or cut the journal."""
     report = worker.open_worker(shared).audit_verify(run_id)

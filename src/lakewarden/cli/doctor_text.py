@@ -121,15 +121,16 @@ class _Doctor:
             told = f"{plural(waiting['files'], 'released file')}, {size(waiting['bytes'])}"
             lines.append(("pending", f"{told}, since {_instant(waiting['oldest'])}"))
         if never := len(self._report["never_maintained"]):
-            lines.append(("never maintained", plural(never, "table")))
+            lines.append(("never cleaned", plural(never, "table")))
         if plan := self._report["newest_plan"]:
             used = f"used by run {plan['used_by']}" if plan["used_by"] else "not applied"
-            lines.append(("newest plan", f"{_instant(plan['created_at'])}, {used}"))
+            # Plans of other jobs may be newer: what this report knows of orphans is as old as this one.
+            lines.append(("newest orphan plan", f"{_instant(plan['created_at'])}, {used}"))
             lines.append(("", str(plan["path"])))
         if lines:
             self._screen.line()
         for name, words in lines:
-            self._screen.line(f"{name:<18}{words}")
+            self._screen.line(f"{name:<20}{words}")
 
     def _head(self, title: str, style: str, words: str) -> None:
         self._screen.line()
@@ -141,11 +142,15 @@ class _Doctor:
             self._screen.line(" " * indent + line)
 
     def _one_line(self, head: str, sentence: str) -> None:
-        """As many words of a sentence as fit, one at least; all of it is in `--output json`. No word, such as a path,
-        is cut."""
+        """As many words of a sentence as fit; all of it is in `--output json`. No word is cut: where the first one, such
+        as a path, is too long for the line, the whole sentence stands below. What was not done goes without saying."""
         room = self._width - len(head)
+        sentence = sentence.partition("; nothing ")[0]
         if len(sentence) > room:
             first = wrap(sentence, max(room - 4, 1), break_long_words=False, break_on_hyphens=False)[0]
+            if len(first) > room - 4:
+                self._screen.line(head)
+                return self._text(sentence, 7)
             sentence = f"{first} ..."
         self._screen.line(f"{head}{sentence}")
 

@@ -32,9 +32,12 @@ def gateway(
         sys.stdout.flush()  # whoever reads it through a pipe waits for it
 
     def run() -> int:
-        serve(load_settings(shared.config), host, port, told)
+        cut = serve(load_settings(shared.config), host, port, told)
         if not shared.as_json:
-            screen.line("Stopped: every request that was begun was answered.")
+            whole = (
+                f"{cut} requests took too long and were cut off" if cut else "every request that was begun was answered"
+            )
+            screen.line(f"Stopped: {whole}.")
         return Exit.DONE
 
     return command().hand_over(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -55,11 +56,18 @@ def policy(
         }
         screen.document({"table": table, "policy": jobs[Job.ORPHAN_CLEANUP], "jobs": jobs})
         return Exit.DONE
+    from lakewarden.settings.load import DEFAULT_FILE
+
+    # The file is named once: on every line it would leave no room for a table at 80 columns.
+    file = f"{shared.config or DEFAULT_FILE} "
+    named = any(source.startswith(f"{file}[") for values in shown.values() for _, source in values.values())
+    if named:
+        screen.line(f"Sections in brackets are those of {file}")
     for place, (job, values) in enumerate(shown.items()):
-        if place:
+        if place or named:
             screen.line()
         screen.line(job, style="bold")
-        rows = [(key, _toml(value), source) for key, (value, source) in values.items()]
+        rows = [(key, _toml(value), source.removeprefix(file)) for key, (value, source) in values.items()]
         screen.grid(("setting", "value", "set by"), rows)
     return Exit.DONE
 
@@ -68,6 +76,8 @@ def _toml(value: object) -> object:
     """As a user would write it in the file."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(str(_toml(one)) for one in value)}]"
     return f'"{value}"' if isinstance(value, str) else value
 
 

@@ -95,7 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _end_line()
         return _failed(stop.code, stop.message, stop.hint, stop.exit_code, as_json, False)
     except TyperException as error:
-        usage = UsageError(error.format_message().replace(": Value error, ", ": "))
+        known = getattr(error, "ctx", None)
+        asked = known.command_path if known is not None else "lakewarden"
+        message = error.format_message().replace(": Value error, ", ": ")
+        usage = UsageError(message, hint=f"`{asked} --help` says what it takes.")
         return _failed(usage.code, usage.message, usage.hint, usage.exit_code, as_json, False)
     except Abort:
         _end_line()

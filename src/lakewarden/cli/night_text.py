@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lakewarden.cli.plan_text import show_summary
-from lakewarden.cli.run_text import what_changed
 from lakewarden.cli.screen import Screen, number
+from lakewarden.cli.to_type import to_type
 from lakewarden.jobs.registry import job_named
 from lakewarden.model.night import JobOutcome, JobStatus, NightResult
 from lakewarden.model.run import PlanResult, RefusedTable
-from lakewarden.steps.summary import planned_by, told
+from lakewarden.steps.summary import planned_by, told, what_it_did
 
 SHOWN_REFUSALS = 20
 SHOWN_FAILURES = 20
 _STYLES = {JobStatus.DONE: "bold green", JobStatus.PLANNED: "bold"}
 
 
-def show_night(screen: Screen, night: NightResult, config: str | None = None) -> None:
+def show_night(screen: Screen, night: NightResult, config: str | None = None, *, only_planned: bool = False) -> None:
     """The whole night, ending with one line that says how it went."""
     if not night.jobs:
         screen.line("No job is enabled for any selected table, so there was nothing to do.", style="bold")
@@ -31,8 +31,9 @@ def show_night(screen: Screen, night: NightResult, config: str | None = None) ->
         (job.job, job.status, _what(job), number(len(job.refused)) if job.refused else "", _seconds(job.seconds))
         for job in night.jobs
     ]
-    screen.grid(("job", "status", "what it did", "refused", "time"), rows, frozenset({3, 4}), drop=(4, 3))
-    for line in _next(night, f" --config {shlex.quote(config)}" if config else ""):
+    told = "what it would do" if only_planned else "what it did"
+    screen.grid(("job", "status", told, "refused", "time"), rows, frozenset({3, 4}), drop=(4, 3))
+    for line in _next(night, config):
         screen.line(line)
     screen.line(closing_line(night), style=_STYLES.get(night.status, "bold yellow"))
 
@@ -43,12 +44,12 @@ def show_planned_night(
     """What would be done tonight: a summary of each plan that has something to change, then the same closing table."""
     for planned in plans:
         if any(planned.plan.totals()["changes"].values()):
-            show_summary(screen, planned.plan)
-    show_night(screen, night, config)
+            show_summary(screen, planned.plan, planned.path)
+    show_night(screen, night, config, only_planned=True)
 
 
 def closing_line(night: NightResult) -> str:
-    """`night partial: 4 jobs done, 1 failed, 1 skipped; 2 tables refused`."""
+    """`partial: 4 done, 1 failed, 1 skipped in 28.5 s; 2 tables refused`."""
     counts = Counter(job.status for job in night.jobs)
     jobs = ", ".join(f"{number(counts[status])} {status}" for status in JobStatus if counts[status])
     refused = (
@@ -62,7 +63,7 @@ def _what(job: JobOutcome) -> str:
     """What a job did, in its own words; of one that was not run, why."""
     if job.skipped_because is not None:
         return job.skipped_because
-    parts = [what_changed(result) for result in job.results]
+    parts = [what_it_did(job_named(job.job), result) for result in job.results]
     if job.error is not None:
         return "; ".join([*parts, job.error.code])
     if job.planned and (job.result is None or job.status is not JobStatus.PLANNED):
@@ -71,16 +72,23 @@ def _what(job: JobOutcome) -> str:
     if job.left_alone:
         tables = "1 table waits" if len(job.left_alone) == 1 else f"{number(len(job.left_alone))} tables wait"
         parts.append(f"{tables} for an earlier job")
+    if job.brakes:
+        held = len({table for tables in job.brakes.values() for table in tables})
+        parts.append(f"brakes hold {'1 table' if held == 1 else f'{number(held)} tables'}")
     if not parts:
         parts = ["stopped before it changed anything" if job.status is JobStatus.STOPPED else "nothing to do"]
     return "; ".join(parts)
 
 
-def _next(night: NightResult, config: str) -> Iterator[str]:
+def _next(night: NightResult, config: str | None) -> Iterator[str]:
     """What to type for what was only planned."""
     for job in night.jobs:
         if job.status is JobStatus.PLANNED and job.planned and job.plan_path:
-            yield f"To do what {job.job} planned: lakewarden apply {shlex.quote(job.plan_path)} --yes{config}"
+            apply = to_type(f"apply {shlex.quote(job.plan_path)} --yes", config)
+            yield f"To do what {job.job} planned: {apply}"
+        if job.brakes and job.plan_path:
+            show = to_type(f"show {shlex.quote(job.plan_path)}", config)
+            yield f"What brakes hold of {job.job}: {show}"
     if night.stopped is not None:
         yield "A signal ended the night. Run the same command again: it goes on where this one stopped."
 
@@ -108,10 +116,12 @@ def _show_failures(screen: Screen, night: NightResult) -> None:
             screen.line(f"  {job.error.message}")
             screen.line(f"  next: {job.error.hint}")
         failed = [file for result in job.results for file in result.failed]
+        unnamed = sum(result.unnamed for result in job.results)
         for file in failed[:SHOWN_FAILURES]:
             screen.line(f"FAILED {job.job}   {file.uri}   {file.code} {file.message}", style="red")
-        if len(failed) > SHOWN_FAILURES:
-            screen.line(f"and {number(len(failed) - SHOWN_FAILURES)} more of {job.job}; --output json names them all")
+        if more := len(failed[SHOWN_FAILURES:]) + unnamed:
+            named = f"the first {number(len(failed))}" if unnamed else "them all"
+            screen.line(f"and {number(more)} more of {job.job}; --output json names {named}")
     if any(job.error or any(result.failed for result in job.results) for job in night.jobs):
         screen.line()
 

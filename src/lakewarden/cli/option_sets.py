@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,21 +19,38 @@ class Commands(typer.Typer):
 
     def __init__(self, **given: Any) -> None:
         names = {"help_option_names": ["-h", "--help"]}
-        super().__init__(rich_markup_mode=None, context_settings=names, **given)
+        whole = {"short_help": given["help"]} if "help" in given else {}
+        super().__init__(rich_markup_mode=None, context_settings=names, **whole, **given)
 
     def command(self, *given: Any, **named: Any) -> Callable[[Command], Command]:
-        return _spreading(super().command(*given, **named))
+        """In lists of commands the first sentence stands whole: typer would cut it where the line ends."""
+        register = super().command
+
+        def add(command: Command) -> Command:
+            first = f"{inspect.getdoc(command) or ''} ".partition(". ")[0].rstrip(".")
+            register(*given, **{"cls": Named, "short_help": f"{first}.", **named})(_spread(command))
+            return command
+
+        return add
 
     def callback(self, *given: Any, **named: Any) -> Callable[[Command], Command]:
-        return _spreading(super().callback(*given, **named))
+        register = super().callback(*given, **named)
+
+        def add(command: Command) -> Command:
+            register(_spread(command))
+            return command
+
+        return add
 
 
-def _spreading(register: Callable[..., Any]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        register(_spread(command))
-        return command
+class Named(TyperCommand):
+    """A command whose help calls arguments by their names, without the types that they have in Python."""
 
-    return add
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        for argument in self.params:
+            if isinstance(argument, TyperArgument):
+                argument.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
 
 
 def _spread(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -97,7 +97,7 @@ JobName = Annotated[
 ]
 JobNames = Annotated[
     list[str],
-    typer.Argument(metavar="JOB…", help=f"Any of {', '.join(_JOBS)}; or {_ALL}.", autocompletion=_names),
+    typer.Argument(metavar="JOB", help=f"Any of {', '.join(_JOBS)}; or {_ALL}.", autocompletion=_names),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 4 if any table was refused.")]
 Wait = Annotated[

@@ -75,7 +75,7 @@ def show(
         bool, typer.Option("--files", help="Also list files or partitions, with the reason for each.")
     ] = False,
     verdict: Annotated[Verdict | None, typer.Option("--verdict", help="Only files of this verdict.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many files.")] = 1000,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most this many files.")] = 1000,
 ) -> int:
     """Show a plan that was made earlier."""
     warden = worker.open_worker(shared)

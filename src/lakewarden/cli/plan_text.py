@@ -12,6 +12,7 @@ from lakewarden.cli.compaction_text import show_many, show_worth, table_lines
 from lakewarden.cli.lineage_text import show_violations
 from lakewarden.cli.partition_text import drop_question, show_scale, show_scales, why_kept
 from lakewarden.cli.screen import Screen, number, size
+from lakewarden.cli.to_type import to_type
 from lakewarden.jobs.registry import JOBS
 from lakewarden.model.plan import Plan, TablePlan, Tally, add_tallies
 from lakewarden.model.policy import Job
@@ -19,8 +20,8 @@ from lakewarden.model.run import PlanDiff, PlanResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.verdict import Verdict
 from lakewarden.steps.counts import FILES, Count
-from lakewarden.steps.job import Words
-from lakewarden.steps.summary import moves_to_trash, planned_by
+from lakewarden.steps.job import JobSpec, Words
+from lakewarden.steps.summary import in_order, moves_to_trash, planned_by
 
 SMALL_FLEET = 5
 SHOWN_REFUSALS = 20
@@ -40,37 +41,41 @@ _KEPT = {
 }
 
 
+# States of a plan that no run has begun with, and that is not over.
+_LIFTABLE = (PlanState.READY, PlanState.REFUSED, PlanState.EMPTY, PlanState.FROZEN)
+
+
 def show_plan(screen: Screen, result: PlanResult, standing: Standing, config: str | None = None) -> None:
     """The whole plan, ending with what became of it, or with the command that does exactly this."""
-    show_summary(screen, result.plan)
-    command = f"lakewarden apply {shlex.quote(result.path)} --yes" + (
-        f" --config {shlex.quote(config)}" if config else ""
-    )
-    for line in what_next(result.plan, standing, command):
+    show_summary(screen, result.plan, result.path if standing.state in _LIFTABLE else None)
+    for line in what_next(result, standing, config):
         screen.line(line, style="bold")
 
 
-def what_next(plan: Plan, standing: Standing, command: str) -> list[str]:
+def what_next(result: PlanResult, standing: Standing, config: str | None = None) -> list[str]:
     """What became of a plan and what can be done with it now. The command to apply it stands only where apply takes it."""
+    plan, command = result.plan, to_type(f"apply {shlex.quote(result.path)} --yes", config)
     spec, state = JOBS[Job(plan.job)], standing.state
     untouched = f"Nothing has been {'deleted' if spec.deletes else 'changed'}"
     when = f"{standing.at:%Y-%m-%d %H:%M} UTC" if standing.at else ""
-    again = f"To look again: lakewarden plan {plan.job}"
+    its_run = to_type(f"runs {standing.run_id}", config)
     braked = [*_braked_words(plan)]
     match state:
         case PlanState.USED:
             did = f": {standing.status}, {standing.summary or 'see its record'}"
             return [f"This plan was used by run {standing.run_id}, which ended {when}{did}.",
-                    f"A plan is used once. What the run did: lakewarden runs {standing.run_id}"]  # fmt: skip
+                    f"A plan is used once. What the run did: {its_run}"]  # fmt: skip
         case PlanState.OPEN if standing.status == "running":
-            return [f"Run {standing.run_id} is at work on this plan since {when}: lakewarden runs {standing.run_id}"]
+            return [f"Run {standing.run_id} is at work on this plan since {when}: {its_run}"]
         case PlanState.OPEN if standing.why:
             return [f"Run {standing.run_id} began with this plan {when} and was stopped, and {standing.why}.",
                     f"Nothing more of it is done. To settle what was under way and close the run: {command}"]  # fmt: skip
         case PlanState.OPEN:
             return [f"Run {standing.run_id} began with this plan {when} and was stopped. To go on with it: {command}"]
         case PlanState.EXPIRED:
-            return [f"{untouched} by this plan, and it expired {when}. {again}"]
+            return [
+                f"{untouched} by this plan, and it expired {when}. To look again: {to_type(f'plan {plan.job}', config)}"
+            ]
         case PlanState.FOREIGN:
             return ["This plan was not made by this deployment, and cannot be applied here."]
         case PlanState.UNSEEN:
@@ -83,7 +88,7 @@ def what_next(plan: Plan, standing: Standing, command: str) -> list[str]:
             return [f"{untouched}, and this plan has nothing to {'delete' if spec.deletes else 'change'}.", *braked]
         case PlanState.FROZEN:
             return [f"{untouched}. This deployment is frozen since {when} ({standing.why}). Before this plan is applied: "
-                    "lakewarden unfreeze", *braked]  # fmt: skip
+                    f"{to_type('unfreeze', config)}", *braked]  # fmt: skip
     return [f"{untouched}. To do exactly this: {command}", *braked]
 
 
@@ -95,7 +100,8 @@ def _braked_words(plan: Plan) -> Iterator[str]:
         yield f"{held} held by brakes ({names}). Look at them; a brake is lifted by apply --override-brake NAME."
 
 
-def show_summary(screen: Screen, plan: Plan) -> None:
+def show_summary(screen: Screen, plan: Plan, path: str | None = None) -> None:
+    """What a plan found and would change. `path`: where it lies, if a brake can be lifted for it."""
     screen.line(f"PLAN {plan.job}   plan {plan.plan_id}", style="bold")
     words = _words(plan)
     screen.line(f"  observed {_instant(plan.created_at)}; the plan expires {_instant(plan.expires_at)}")
@@ -104,7 +110,7 @@ def show_summary(screen: Screen, plan: Plan) -> None:
         screen.line(f"  note: {note}", style="yellow")
     if len(plan.notes) > SHOWN_NOTES:
         screen.line(f"  and {number(len(plan.notes) - SHOWN_NOTES)} more notes; --output json has them all")
-    _show_refusals(screen, plan)
+    _show_refusals(screen, plan, path)
     planned = [table for table in plan.tables if table.refusal is None]
     if plan.job == Job.STALE_BRANCHES:
         show_branches(screen, planned, SHOWN_TABLES)
@@ -136,7 +142,8 @@ def _standings(plan: Plan, planned: Sequence[TablePlan]) -> Iterator[str]:
     changing = sum(any(table.changes.values()) for table in planned)
     braked = len(plan.braked)
     refused = len(plan.tables) - len(planned) - braked
-    told = {"to change": changing, "with nothing to do": len(planned) - changing, "braked": braked, "refused": refused}
+    waiting = _words(plan).waiting
+    told = {waiting: changing, "with nothing to do": len(planned) - changing, "braked": braked, "refused": refused}
     yield f"{number(len(plan.tables))} tables"
     yield from (f"{number(count)} {word}" for word, count in told.items() if count)
 
@@ -166,7 +173,7 @@ def question_of(plan: Plan, lifted: Collection[str] = ()) -> str:
     return f"Delete {files} ({size(tally.bytes)})?"
 
 
-def _show_refusals(screen: Screen, plan: Plan) -> None:
+def _show_refusals(screen: Screen, plan: Plan, path: str | None) -> None:
     refusals = [(table.identifier, table.refusal) for table in plan.tables if table.refusal]
     refused = {table.identifier: table for table in plan.tables if table.refusal}
     # A root's refusal is told once more only where it stops a table that is not itself refused.
@@ -179,7 +186,7 @@ def _show_refusals(screen: Screen, plan: Plan) -> None:
         screen.line(f"  {refusal.message}")
         if name in refused:
             show_scale(screen, refused[name], limit=SHOWN_BRAKED if len(refusals) <= SMALL_FLEET else 0)
-        screen.line(f"  next: {refusal.hint}")
+        screen.line(f"  next: {refusal.hint.replace('PLAN_DIR', shlex.quote(path)) if path else refusal.hint}")
     if len(refusals) > SHOWN_REFUSALS:
         screen.line(f"and {number(len(refusals) - SHOWN_REFUSALS)} more refused; --output json names them all")
     for brake, tables in plan.brakes.items():
@@ -221,12 +228,13 @@ def _label(plan: Plan) -> str:
 
 def _show_changes(screen: Screen, job: str, changes: Mapping[str, int], words: Words) -> None:
     """How many of each kind; files have lines of their own where they are judged one by one."""
-    told = {kind: count for kind, count in changes.items() if kind != "files" or not JOBS[Job(job)].deletes}
+    spec = JOBS[Job(job)]
+    told = {kind: count for kind, count in in_order(spec, changes).items() if kind != "files" or not spec.deletes}
     if told and not any(told.values()):
         screen.line(f"  nothing {words.fate}")
     for kind, count in told.items():
         if count:
-            _show_fact(screen, f"{kind} {words.fate}", number(count), style="bold red")
+            _show_fact(screen, f"{kind} {words.fate_of(kind)}", number(count), style="bold red")
 
 
 def _show_tallies(screen: Screen, plan: Plan, verdicts: Mapping[str, Tally], policy: Mapping[str, Any]) -> None:
@@ -271,7 +279,7 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     if plan.job == Job.COMPACTION:
         return show_many(screen, planned, SHOWN_TABLES)
     if not any(table.verdicts for table in planned):
-        return _show_changing(screen, planned)
+        return _show_changing(screen, JOBS[Job(plan.job)], planned)
     orphans = {table.identifier: table.verdicts.get(plan.changing, Tally()) for table in planned}
     # A table may change without a file of it: a tag goes whose snapshot stays.
     changing = sorted(
@@ -282,16 +290,17 @@ def _show_many(screen: Screen, plan: Plan, planned: list[TablePlan]) -> None:
     screen.line()
     if changing:
         rows = [_row(table, orphans[table.identifier]) for table in changing[:SHOWN_TABLES]]
-        screen.grid(("table", "listed", "live", "kept", label, "size"), rows, frozenset(range(1, 6)), drop=(1, 2, 3))
+        head = ("table", spec.words.all_files, spec.words.needed, "kept", label, "size")
+        screen.grid(head, rows, frozenset(range(1, 6)), drop=(1, 2, 3))
     if len(changing) > SHOWN_TABLES:
         screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables to change")
     if quiet := len(planned) - len(changing):
         screen.line(f"{_tables(quiet)} nothing {label if spec.deletes else spec.words.fate}")
 
 
-def _show_changing(screen: Screen, planned: list[TablePlan]) -> None:
+def _show_changing(screen: Screen, spec: JobSpec, planned: list[TablePlan]) -> None:
     """The same for a job that judges no file: what would change of each table."""
-    kinds = list(dict.fromkeys(kind for table in planned for kind in table.changes))
+    kinds = list(in_order(spec, {kind: 0 for table in planned for kind in table.changes}))
     changing = [table for table in planned if any(table.changes.values())]
     changing.sort(key=lambda table: (-sum(table.changes.values()), table.identifier))
     screen.line()
@@ -299,7 +308,7 @@ def _show_changing(screen: Screen, planned: list[TablePlan]) -> None:
         rows = [(t.identifier, *(number(t.changes.get(kind, 0)) for kind in kinds)) for t in changing[:SHOWN_TABLES]]
         screen.grid(("table", *kinds), rows, frozenset(range(1, len(kinds) + 1)))
     if len(changing) > SHOWN_TABLES:
-        screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables to change")
+        screen.line(f"and {number(len(changing) - SHOWN_TABLES)} more tables {spec.words.waiting}")
     if quiet := len(planned) - len(changing):
         screen.line(f"{_tables(quiet)} nothing to change")
 

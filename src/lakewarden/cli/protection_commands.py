@@ -13,6 +13,7 @@ from lakewarden.cli.asking import ask, check_somebody_is_there
 from lakewarden.cli.options import Record, Shared
 from lakewarden.cli.screen import Screen, number
 from lakewarden.cli.signals import finishing_first
+from lakewarden.cli.to_type import to_type
 from lakewarden.model.errors import Exit
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def abandon(
         show_given_up(screen, given_up)
     screen.line(
         f"Table {table_uuid} is abandoned. Nothing has been deleted; from the next plan on, its metadata protects "
-        f"nothing any more. To take it back: lakewarden abandon {shlex.quote(table_uuid)} --undo"
+        f"nothing any more. To take it back: {to_type(f'abandon {shlex.quote(table_uuid)} --undo', shared.config)}"
     )
     return Exit.DONE
 

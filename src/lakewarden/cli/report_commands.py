@@ -38,7 +38,7 @@ def doctor(shared: Shared) -> int:
 
 def forecast(
     shared: Shared,
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table: catalog.namespace.table.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One table: catalog.namespace.table.")] = None,
     select: Select = None,
     exclude: Exclude = None,
 ) -> int:

@@ -16,7 +16,7 @@ from lakewarden.cli.plan_text import question_of, show_summary
 from lakewarden.cli.progress import reporting
 from lakewarden.cli.report_afterwards import check_report, write_afterwards
 from lakewarden.cli.run_detail_text import show_detail
-from lakewarden.cli.run_text import show_run, show_runs
+from lakewarden.cli.run_text import show_drill, show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import PLANS_ANEW, stopping_between_batches
 from lakewarden.model.actor import Actor
@@ -119,15 +119,15 @@ def _night(warden: Warden, jobs: list[str], asked: _Asked, shared: Shared, stric
 
 def runs(
     shared: Shared,
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run in full.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many of the latest.")] = 20,
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="One run in full.")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many of the latest.")] = 20,
 ) -> int:
     """List the latest runs, or show one."""
     warden = worker.open_worker(shared)
     screen = Screen()
     if run_id is not None:
         detail = warden.run_detail(run_id)
-        screen.document(detail) if shared.as_json else show_detail(screen, detail)
+        screen.document(detail) if shared.as_json else show_detail(screen, detail, shared.config)
         return Exit.DONE
     latest = [dict(run) for run in warden.runs(limit)]
     screen.document({"runs": latest}) if shared.as_json else show_runs(screen, latest)
@@ -137,18 +137,24 @@ def runs(
 def restore(
     shared: Shared,
     record: Record,
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Bring back what this run quarantined.")] = None,
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="Bring back what this run quarantined.")] = None,
     from_cold: Annotated[
         str | None, typer.Option("--from-cold", metavar="SNAPSHOT", help="Bring back this snapshot from the cold tier.")
     ] = None,
     as_table: Annotated[
         str | None, typer.Option("--as", metavar="TABLE", help="With --from-cold: the new table's name.")
     ] = None,
+    drill: Annotated[
+        bool,
+        typer.Option("--drill", help="Prove that quarantined files and cold snapshots come back. Changes no table."),
+    ] = False,
     wait: Wait = None,
 ) -> int:
     """Bring back the files that a run put into quarantine, or a snapshot from the cold tier as a new table."""
-    if (run_id is None) == (from_cold is None) or (from_cold is None) != (as_table is None):
-        raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE; nothing was restored")
+    if drill and (run_id, from_cold, as_table) == (None, None, None):
+        return _drill(shared, wait)
+    if drill or (run_id is None) == (from_cold is None) or (from_cold is None) != (as_table is None):
+        raise UsageError("restore takes RUN, or --from-cold SNAPSHOT and --as TABLE, or --drill; nothing was restored")
     warden = worker.open_worker(shared)
     actor = record.actor(warden)
     with stopping_between_batches(), reporting(shared) as progress:
@@ -157,6 +163,17 @@ def restore(
         else:
             result = warden.restore_cold(str(from_cold), str(as_table), actor, progress=progress, wait=wait)
     return _tell(result, shared)
+
+
+def _drill(shared: Shared, wait: float | None) -> int:
+    warden = worker.open_worker(shared)
+    with stopping_between_batches(), reporting(shared) as progress:
+        found = warden.restore_drill(progress, wait=wait)
+    if shared.as_json:
+        Screen().document(found.as_json())
+    else:
+        show_drill(Screen(), found)
+    return found.exit_code
 
 
 def _tell(result: RunResult, shared: Shared) -> int:

@@ -16,7 +16,7 @@ _OPEN = {
 }
 
 
-def show_detail(screen: Screen, run: Mapping[str, Any]) -> None:
+def show_detail(screen: Screen, run: Mapping[str, Any], config: str | None = None) -> None:
     """Everything that the record says of one run."""
     screen.line(f"RUN {run['run_id']}   {job_of(run)}   {run['status']}", style="bold")
     for label, value in _facts(run):
@@ -25,19 +25,26 @@ def show_detail(screen: Screen, run: Mapping[str, Any]) -> None:
         screen.line()
         screen.line("NOTED ON THE WAY", style="bold")
         for step in steps:
-            screen.line(f"  {second(step['at'])}  {step['name']:<14}  {one_line(step['detail'])}")
+            screen.line(f"  {second(step['at'])}  {step['name']:<14}  {one_line(_worth_reading(step['detail']))}")
     result = RunResult.of(run["result"]) if run.get("result") else None
     if result and result.failed:
         screen.line()
         for file in result.failed:
             screen.line(f"FAILED {file.uri}   {file.code} {file.message}", style="red")
+        if result.unnamed:
+            screen.line(f"and {number(result.unnamed)} more; `lakewarden audit who FILE` knows of each")
     lines = [_OPEN[run["status"]]] if run["status"] in _OPEN and run.get("plan_id") else []
     if result and result.status != RunStatus.PLANNED and not _trash_is_over(run):
-        lines += what_next(result)
+        lines += what_next(result, config)
     if lines:
         screen.line()
     for line in lines:
         screen.line(line)
+
+
+def _worth_reading(detail: Any) -> Any:
+    """A step's detail, less what the lines above say of the run already."""
+    return {name: value for name, value in detail.items() if name != "lineage"} if isinstance(detail, dict) else detail
 
 
 def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -56,7 +63,7 @@ def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for why, count in kept_by(run["job"], (run.get("result") or {}).get("kept") or {}).items():
         yield "kept", f"{why} {number(count)}"
     if at := run.get("progress"):
-        where = f" in {at['root']}" if at["root"] else ""
+        where = f", the last in {at['root']}" if at["root"] else ""
         yield "reached", f"{number(at['processed'])} of {number(at['of'])} files{where}, {second(at['at'])}"
     if opened := run.get("open_batches"):
         yield "open", f"batches {one_line(opened)}: announced and not recorded; the next apply of the plan settles them"

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakewarden.cli.screen import Screen, number, size
+from lakewarden.cli.to_type import to_type
 from lakewarden.jobs.registry import job_named
+from lakewarden.model.drill import DrillResult, DrillStatus
 from lakewarden.model.errors import Exit
 from lakewarden.model.run import RESTORED, REVALIDATED, RunResult, RunStatus
 from lakewarden.model.verdict import Verdict
@@ -29,10 +31,10 @@ def show_run(screen: Screen, result: RunResult, config: str | None = None) -> No
     _show_refused(screen, result)
     for file in result.failed[:SHOWN_FAILURES]:
         screen.line(f"FAILED {file.uri}   {file.code} {file.message}", style="red")
-    if len(result.failed) > SHOWN_FAILURES:
-        screen.line(
-            f"and {number(len(result.failed) - SHOWN_FAILURES)} more; lakewarden runs {result.run_id} names them all"
-        )
+    shown = min(len(result.failed), SHOWN_FAILURES)
+    if result.failures > shown:
+        named = f"the first {number(len(result.failed))}" if result.unnamed else "all of them"
+        screen.line(f"and {number(result.failures - shown)} more; {named}: {to_type(f'runs {result.run_id}', config)}")
     for why, count in kept_by(result.job, result.kept).items():
         screen.line(f"kept: {why} {number(count)}")
     screen.line(closing_line(result), style=_STYLES.get(result.status, "bold yellow"))
@@ -70,7 +72,7 @@ def closing_line(result: RunResult) -> str:
     }
     if not spec.deletes:
         others["released"] = result.kept.get(Verdict.PENDING, 0)
-    others |= {"refused": len(result.refused), "failed": len(result.failed)}
+    others |= {"refused": len(result.refused), "failed": result.failures}
     rest = [f"{name}={number(count)}" for name, count in others.items() if count]
     return "  ".join([str(result.status), *(changed or [unchanged(result)]), *rest, f"run={result.run_id}"])
 
@@ -78,45 +80,45 @@ def closing_line(result: RunResult) -> str:
 def what_next(result: RunResult, config: str | None = None) -> list[str]:
     """What a person may want to type after a run, with the configuration that it was run with: the apply of a dry run,
     another try, the undo."""
-    spec, with_config = job_named(result.job), f" --config {shlex.quote(config)}" if config else ""
+    spec = job_named(result.job)
     if result.status == RunStatus.PLANNED:
-        path = shlex.quote(result.plan_path) if result.plan_path else "PLAN_DIR"
+        apply = to_type(f"apply {shlex.quote(result.plan_path) if result.plan_path else 'PLAN_DIR'} --yes", config)
         done = "deleted" if spec.deletes else "changed"
-        return [
-            f"Nothing has been {done} (dry_run = true). To do exactly this: lakewarden apply {path} --yes{with_config}"
-        ]
+        return [f"Nothing has been {done} (dry_run = true). To do exactly this: {apply}"]
     lines = ["Not everything was done. It is safe to plan and apply again."] if result.exit_code == Exit.PARTIAL else []
     if RESTORED in result.changed:
         return ["Not everything was brought back. It is safe to restore again."] if lines else []
-    return [*lines, *_undo(spec, result, with_config), *_looked_at(spec, result, with_config)]
+    return [*lines, *_undo(spec, result, config), *_looked_at(spec, result, config)]
 
 
-def _looked_at(spec: JobSpec, result: RunResult, with_config: str) -> list[str]:
+def _looked_at(spec: JobSpec, result: RunResult, config: str | None) -> list[str]:
     """What the run would have done to tables that it only looked at."""
     would = told(planned_by(spec, result.planned, trash=result.to_trash))
     if not would:
         return []
     tables = "1 table" if len(result.looked_at) == 1 else f"{number(len(result.looked_at))} tables"
-    first = f"lakewarden plan {spec.name} --select {shlex.quote(result.looked_at[0])}{with_config}"
+    first = to_type(f"plan {spec.name} --select {shlex.quote(result.looked_at[0])}", config)
     return [f"Only looked at, because of dry_run: {tables}, {would}. To plan them for an apply: {first}"]
 
 
-def _undo(spec: JobSpec, result: RunResult, with_config: str) -> list[str]:
+def _undo(spec: JobSpec, result: RunResult, config: str | None) -> list[str]:
     """How to take back what a run did, or that it cannot be; nothing where nothing was changed."""
-    lines = []
+    lines, undo = [], spec.words.undo.format(restore=to_type(f"restore {result.run_id}", config))
     if result.quarantined.files:
         until = f" until {result.restorable_until:%Y-%m-%d %H:%M} UTC" if result.restorable_until else ""
-        lines.append(f"To undo it{until}: lakewarden restore {result.run_id}{with_config}")
+        lines.append(f"To undo it{until}: {to_type(f'restore {result.run_id}', config)}")
     if spec.deletes:
         if result.hidden.files:
-            lines.append(f"{number(result.hidden.files)} files can be brought back from their bucket's older versions.")
-        return lines if result.deleted.files == result.hidden.files else [*lines, spec.words.undo]
-    return [spec.words.undo] if any(result.changed.values()) else []
+            files = Count(result.hidden.files, FILES)
+            lines.append(f"{files} can be brought back from the bucket's older versions.")
+        return lines if result.deleted.files == result.hidden.files else [*lines, undo]
+    return [undo] if any(result.changed.values()) else []
 
 
 def _pairs(count: Count) -> list[str]:
-    """`deleted=26`, `freed=1.2 MiB`; `snapshots=12`: files are told by what became of them, all else by its name."""
-    name = count.fate if count.kind == FILES else count.kind
+    """`deleted=26`, `freed=1.2 MiB`; `snapshots=12`: files, and what is brought back, are told by what became of them, all
+    else by its name."""
+    name = count.fate if count.kind == FILES or count.fate == RESTORED else count.kind
     pairs = [f"{name}={number(count.number)}"]
     if count.bytes is not None:
         pairs.append(f"{'freed' if name == 'deleted' else 'size'}={size(count.bytes)}")
@@ -150,3 +152,16 @@ def job_of(run: Mapping[str, Any]) -> str:
 def _minute(instant: Any) -> str:
     """`2026-11-15T06:00:04+00:00` as people read it."""
     return f"{str(instant)[:16].replace('T', ' ')} UTC"
+
+
+def show_drill(screen: Screen, found: DrillResult) -> None:
+    """Each thing that was to come back, and what became of it; what was never tried is not called proven."""
+    for one in found.drills:
+        came = f": {number(one.files)} {'file' if one.files == 1 else 'files'}, {size(one.bytes)}, came back as it went"
+        screen.line(f"{one.status} {one.place}  {one.what}{came if one.status is DrillStatus.PROVEN else ''}")
+        if one.error is not None:
+            screen.line(f"  {one.error['code']} {one.error['message']}", style="red")
+            screen.line(f"  next: {one.error['hint']}")
+    failed = len(found.failed)
+    style, words = ("bold red", f"failed  {failed} of {len(found.drills)}") if failed else ("bold green", "done")
+    screen.line(f"{words}; no table was changed", style=style)

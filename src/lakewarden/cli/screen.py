@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 import humanize
 
+from lakewarden.cli.command_thread import check_wanted
 from lakewarden.cli.widths import columns_of, padded, width_of, wrapped
 from lakewarden.model.big_numbers import with_texts
 from lakewarden.model.redaction import redact
@@ -91,6 +92,7 @@ class Screen:
 
     def _write(self, text: str, style: str | None = None) -> None:
         """One line, whole."""
+        check_wanted()
         if self.terminal and style:
             self._console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
         else:
@@ -114,6 +116,7 @@ class Screen:
 
     def document(self, value: Any) -> None:
         """One JSON document, with a text beside each number that its reader may round."""
+        check_wanted()
         self._stream.write(json.dumps(with_texts(value), ensure_ascii=False, indent=2, default=str) + "\n")
 
     def _console(self) -> Any:

@@ -2,8 +2,8 @@
 
 A command works in a thread of its own, and the main thread does nothing but wait for signals. Python calls a handler
 wherever the main thread happens to be, and what the handler raises tears apart what it meets there: in the midst of a
-call to Spark's JVM the answer would stay in the connection and be taken for the next call's, and in a finaliser the stop
-itself would be lost.
+call to Spark's JVM the answer would stay in the connection and be taken for the next call's, in a finaliser the stop
+itself would be lost, and a lock that had just been taken would never be given back.
 
 A command that has begun to stop and is sent one more signal ends where it is, as if it had been killed: every run can
 go on after that.
@@ -20,14 +20,15 @@ from contextlib import contextmanager, suppress
 
 from lakewarden.cli.command_thread import CommandThread
 from lakewarden.cli.heard import hearing
+from lakewarden.cli.streams import give_terminal_back
 from lakewarden.model.errors import Exit
 from lakewarden.model.stop import GOES_ON, Stopped, StopToken
 
 _EXITS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
-# How long a command that is stopped at once may take to leave what it is at: a call that waits for somebody else's
-# answer cannot be left, and is then abandoned with the process.
-SECONDS_TO_LEAVE = 1.5
+# How long a command that is stopped at once may take to get to its next place to stop: what waits for somebody else's
+# answer, or counts for long, is then abandoned with the process.
+SECONDS_TO_LEAVE = 1.0
 UNTOUCHED = "Nothing was being changed. Run the command again."
 OVER = "The work was over, and is on record."
 UNKNOWN = "Whether it was recorded is not known. Look, and run the command again if it was not."
@@ -61,15 +62,14 @@ class Command:
             return self._rest() if self._rest is not None else code
         with hearing(_EXITS) as heard:
             thread = CommandThread(work, at_end=heard.wake)
-            with thread.raising_what_is_dropped():
-                thread.start()
-                while not thread.over:
-                    number = heard.next(SECONDS_TO_LEAVE if self._stopping else None)
-                    if number is not None:
-                        self._obey(number, thread)
-                    elif self._stopping and not thread.over:
-                        self._abandon()
-                        break
+            thread.start()
+            while not thread.over:
+                number = heard.next(SECONDS_TO_LEAVE if self._stopping else None)
+                if number is not None:
+                    self._obey(number, thread)
+                elif self._stopping and not thread.over:
+                    self._abandon()
+                    break
         if self._stopping is not None and thread.code is None:
             raise self._stopping
         code = thread.outcome()
@@ -78,6 +78,7 @@ class Command:
     def _obey(self, number: int, thread: CommandThread) -> None:
         name, code = signal.Signals(number).name, _EXITS[signal.Signals(number)]
         if self._stopping is not None or self._leaves:
+            give_terminal_back()
             os._exit(code)
         stopped = Stopped(f"stopped by {name}", self._hint, code)
         if self._waits is not None and self._waits.requested is None:
@@ -85,8 +86,8 @@ class Command:
             self._waits.request(stopped)
             return
         self._stopping = stopped
+        thread.leave(stopped)
         self.stop.request(stopped)
-        thread.raise_there(stopped)
 
     def _abandon(self) -> None:
         for close in self.abandoned:

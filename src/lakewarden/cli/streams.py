@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import io
 import os
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TextIO
+from typing import NoReturn, TextIO
+
+from lakewarden.leaving import end_process
 
 # The reader went away (`| head -1`), or the terminal was closed. What a command did, and its exit code, stay the same.
 GONE = (errno.EPIPE, errno.EIO)
@@ -21,6 +21,7 @@ TALK = 2
 
 COMPLETING = "_LAKEWARDEN_COMPLETE"
 SIGN, WIPE = "⠋ start\r".encode(), b"\r\x1b[2K"
+SHOW_CURSOR = b"\x1b[?25h"
 
 
 class _SignOfLife:
@@ -47,6 +48,13 @@ class _SignOfLife:
 
 
 sign_of_life = _SignOfLife()
+
+
+def give_terminal_back() -> None:
+    """For a process that ends where it is: progress hides the cursor while it is drawn, and leaves a line begun."""
+    with suppress(OSError):
+        if os.isatty(TALK):
+            os.write(TALK, (b"" if os.environ.get("TERM") == "dumb" else SHOW_CURSOR) + b"\n")
 
 
 class _Descriptor(io.FileIO):
@@ -100,11 +108,8 @@ def _lasting(stream: TextIO | None, descriptor: int) -> io.TextIOWrapper:
     )
 
 
-def leave(code: int) -> int:
-    """The exit code of this process, once everything that was printed has been written.
-
-    Without waiting for a thread that is still busy: where a command fails or is stopped, Spark may still be starting.
-    """
+def leave(code: int) -> NoReturn:
+    """End this process once everything that was printed has been written; 1 in place of 0 where it could not be."""
     try:
         sign_of_life.wipe()
         sys.stdout.flush()
@@ -112,8 +117,4 @@ def leave(code: int) -> int:
         _Descriptor(1, "w", closefd=False).lead_nowhere()  # What is left over is not tried again.
         sys.stderr.write(f"The output could not be written: {error.strerror}.\n")
         code = code or 1
-    sys.stderr.flush()
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        atexit._run_exitfuncs()
-        os._exit(code)
-    return code
+    end_process(code)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -57,7 +56,9 @@ def read_avro(
         raise IncompleteManifestError(f"{uri} has {len(data)} bytes and should have {size}")
     try:
         meta, at = header(data)
-        schema = deepcopy(read_schema(meta[SCHEMA]))
+        read_schema(meta[SCHEMA])
+        # A schema of its own for each file, since records are changed together with it. To read it again is cheaper than to copy.
+        schema = json.loads(meta[SCHEMA])
         schema = _without_logic(schema) if as_stored else schema
         codec = meta.get(CODEC, b"null").decode()
         bodies = list(_unpacked(data, at, codec, rows))

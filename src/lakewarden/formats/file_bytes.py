@@ -16,8 +16,12 @@ def whole(files: Ranged, uri: str, size: int) -> bytes:
     """A file's bytes, as many as its manifest says: readers find its footer by that. Raises IncompleteManifestError."""
     found = files.get_range(uri, 0, size)
     if len(found) != size:
-        raise IncompleteManifestError(f"{uri} has {len(found)} bytes and should have {size}; nothing was rewritten")
+        raise too_short(uri, len(found), size)
     return found
+
+
+def too_short(uri: str, found: int, size: int) -> IncompleteManifestError:
+    return IncompleteManifestError(f"{uri} has {found} bytes and should have {size}; nothing was rewritten")
 
 
 class Ranges(RawIOBase):

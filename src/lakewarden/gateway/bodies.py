@@ -65,6 +65,12 @@ async def chunks_of(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
+async def hung_up(receive: Receive) -> None:
+    """Ends when the client is gone, or has all of its answer. What it still sends is no longer of use."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def whole_body(receive: Receive, room: Held, most: int) -> bytes:
     """The whole body. Raises HungUpError, CommitTooLargeError and GatewayBusyError: nothing of it is passed on then."""
     found = bytearray()

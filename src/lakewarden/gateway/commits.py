@@ -15,16 +15,26 @@ IDENTITY = frozenset({"", "identity"})
 _WINDOW = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 # A body of 64 MiB that is all snapshots has about two million values.
 MOST_VALUES = 8_000_000
+UPDATES, TABLES = "updates", "table-changes"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a request does to one table. `names` are its namespace and name where the body says them."""
+    """What a request does to one table. `names` are its namespace and name where the body says them.
+
+    `creates`: the catalog makes the change only if there is no such table. `replaces`: by a history of its own.
+    """
 
     names: tuple[str, ...] | None
     summaries: tuple[Mapping[str, str], ...] = ()
     set_properties: Mapping[str, str] = field(default_factory=dict)
     removed_properties: tuple[str, ...] = ()
+    creates: bool = False
+    replaces: bool = False
+
+    @property
+    def is_judged(self) -> bool:
+        return bool(self.summaries) or self.replaces
 
     @property
     def changes_rules(self) -> bool:
@@ -36,13 +46,18 @@ class Change:
         return {**left, **self.set_properties}
 
 
-def changes_in(body: bytes, encoding: str, most_bytes: int) -> list[Change]:
-    """Every change of a commit's body; none where it has no updates. Raises GatewayRequestError if it cannot be judged."""
+def changes_in(body: bytes, encoding: str, most_bytes: int, *, of_tables: bool = False) -> list[Change]:
+    """Every change of a commit's body; none where it has no updates. Raises GatewayRequestError if it cannot be judged.
+
+    `of_tables`: the path says that they are tables' updates, and not the properties of a namespace.
+    """
     try:
         plain = _unpacked(body, encoding.strip().lower(), most_bytes)
         if plain.startswith(GZIP_MAGIC):
             raise ValueError("it is packed, and does not say so")
         document = read_object(plain, "the body", most_bytes=most_bytes, most_values=MOST_VALUES)
+        if of_tables and (wrong := [name for name in (UPDATES, TABLES) if _is_no_list(document.get(name))]):
+            raise TypeError(f"{wrong[0]} is not a list")
         return list(_changes(document))
     except BoundsError as error:
         raise GatewayRequestError(
@@ -75,18 +90,21 @@ def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
 def _changes(document: Mapping[str, Any]) -> Iterator[Change]:
     # A body may have both: each is judged, whichever of them its path makes the server read. What is no list is no
     # commit's: the properties of a namespace are changed by `updates` too.
-    if isinstance(document.get("updates"), list):
+    if isinstance(document.get(UPDATES), list):
         yield _change(document, None)
-    if isinstance(document.get("table-changes"), list):
-        for one in _listed(document["table-changes"], "table-changes"):
+    if isinstance(document.get(TABLES), list):
+        for one in _listed(document[TABLES], TABLES):
             yield _change(one, _names(one.get("identifier")))
+    # Servers differ in what they take for true.
+    if "metadata-location" in document and document.get("overwrite") not in (None, False):
+        yield Change((str(document.get("name", "")),), creates=True, replaces=True)
 
 
 def _change(document: Mapping[str, Any], names: tuple[str, ...] | None) -> Change:
     summaries: list[Mapping[str, str]] = []
     given: dict[str, str] = {}
     removed: list[str] = []
-    for update in _listed(document.get("updates") or [], "updates"):
+    for update in _listed(document.get(UPDATES) or [], UPDATES):
         # Servers read an action's name whatever its case.
         match str(update.get("action", "")).lower():
             case "add-snapshot":
@@ -98,7 +116,14 @@ def _change(document: Mapping[str, Any], names: tuple[str, ...] | None) -> Chang
             case "remove-properties":
                 for name in ("removals", "removed"):
                     removed += [str(one) for one in update.get(name) or []]
-    return Change(_names(document.get("identifier")) or names, tuple(summaries), given, tuple(removed))
+    wanted = _listed(document.get("requirements") or [], "requirements")
+    creates = any(str(one.get("type", "")).lower() == "assert-create" for one in wanted)
+    return Change(_names(document.get("identifier")) or names, tuple(summaries), given, tuple(removed), creates)
+
+
+def _is_no_list(value: Any) -> bool:
+    # Some servers take one thing for a list of one.
+    return value is not None and not isinstance(value, list)
 
 
 def _names(identifier: Any) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -12,6 +13,7 @@ _HOP_BY_HOP = frozenset({
     b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 _NOT_SENT = frozenset({b"host", b"expect"})
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]*)", re.IGNORECASE)
 _OVERRIDES = frozenset({b"x-http-method-override", b"x-http-method", b"x-method-override"})
 
 
@@ -35,6 +37,18 @@ def values(fields: Fields, name: bytes) -> list[bytes]:
 def one_value(fields: Fields, name: bytes) -> str:
     """The values of a field, joined as if they were one."""
     return b", ".join(values(fields, name)).decode("latin-1")
+
+
+def other_letters(fields: Fields) -> bool:
+    """Whether a field asks the server to read the body in other letters than UTF-8, where its quotes may be elsewhere."""
+    kind = one_value(fields, b"content-type")
+    said = _CHARSET.findall(kind)
+    return len(said) != kind.lower().count("charset") or any(one.lower() not in ("utf-8", "utf8") for one in said)
+
+
+def is_framed_twice(fields: Fields) -> bool:
+    """Whether a message has a length and chunks: servers differ in which of them they believe (RFC 9112, 6.3)."""
+    return bool(values(fields, b"content-length") and values(fields, b"transfer-encoding"))
 
 
 def overrides_method(fields: Fields, method: str) -> bool:

@@ -14,8 +14,9 @@ from urllib.parse import quote, unquote_to_bytes
 
 SEPARATOR = "\x1f"
 # What every commit's path has in it, however it is spelled.
-_MAY_COMMIT = re.compile(r"tables|transactions", re.IGNORECASE)
+_MAY_COMMIT = re.compile(r"tables|transactions|register", re.IGNORECASE)
 _ODD = re.compile(r"[;\\\x00]|//")
+_BRANCH = re.compile(r"[@#]")
 
 
 class Kind(Enum):
@@ -23,6 +24,7 @@ class Kind(Enum):
 
     TABLE = auto()  # updates of one table
     TABLES = auto()  # updates of several tables at once
+    REGISTER = auto()  # a table with a history of its own, in a namespace
     OTHER = auto()
 
 
@@ -50,6 +52,8 @@ def place_of(path: str) -> Place:
         return Place(Kind.TABLE, "/".join(parts[:-4]), _name(parts[-3]), _name(parts[-1]))
     if plain[-2:] == ["transactions", "commit"]:
         return Place(Kind.TABLES, "/".join(parts[:-2]))
+    if len(parts) >= 4 and plain[-3] == "namespaces" and plain[-1] == "register":
+        return Place(Kind.REGISTER, "/".join(parts[:-3]), _name(parts[-2]))
     return Place(Kind.OTHER)
 
 
@@ -58,10 +62,22 @@ def may_commit(path: str) -> bool:
     return bool(_MAY_COMMIT.search(_decoded(_decoded(path))))
 
 
+def moves_tables(method: str, path: str) -> bool:
+    """Whether a request, though no commit, may make another table of a name: create, register, rename and drop."""
+    tail = _decoded(path).rpartition("/")[2]
+    return tail in ("tables", "register", "rename") if method != "DELETE" else may_commit(path)
+
+
+def climbs(path: str) -> bool:
+    """Whether a server may go up by a path: out of the catalog, to whatever else it serves (`/../api`)."""
+    whole = _decoded(_decoded(path)).replace("\\", "/")
+    return any(part.partition(";")[0] in (".", "..") for part in whole.split("/"))
+
+
 def is_odd(path: str) -> bool:
     """Whether servers may differ in what the path names."""
     whole = _decoded(path)
-    if not path.startswith("/") or _ODD.search(whole) or _decoded(whole) != whole or not _is_text(whole):
+    if not path.startswith("/") or "#" in path or _ODD.search(whole) or _decoded(whole) != whole or not _is_text(whole):
         return True
     if any(part in ("", ".", "..") for part in whole.split("/")[1:]):
         return True
@@ -73,6 +89,11 @@ def is_odd(path: str) -> bool:
 def table_path(base: str, namespace: Sequence[str], table: str, separator: str) -> str:
     """Where a catalog serves a table, under the base of a request."""
     return f"{base}/namespaces/{quote(separator.join(namespace), safe='')}/tables/{quote(table, safe='')}"
+
+
+def without_branch(table: str) -> str:
+    """A table's name where `table@branch` and `table#hash` are the table too, as Nessie has it."""
+    return _BRANCH.split(table, maxsplit=1)[0].strip("`") or table
 
 
 def names_in(namespace: str, separator: str) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from lakewarden.foreign.json_text import read_object
 from lakewarden.gateway.commits import Change
-from lakewarden.gateway.headers import Fields, sent_on
+from lakewarden.gateway.headers import Fields, passed_on, sent_on
 from lakewarden.gateway.upstream import Upstream
 from lakewarden.model.errors import LakewardenError, UpstreamDownError
-from lakewarden.model.lineage import ALLOWED, REQUIRED, Requirements, violations
+from lakewarden.model.lineage import ALLOWED, ICEBERG, REQUIRED, Requirements, violations
 
 MOST_REMEMBERED = 10_000
 MOST_METADATA_BYTES = 128 << 20
@@ -32,16 +32,17 @@ class Turned:
     """The catalog does not show the table to this client: its answer is the client's answer."""
 
     status: int
+    fields: Fields
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTable:
-    """A table by its name, and the path under which the catalog serves it. `base` tells branches of a catalog apart."""
+    """A table by its name, and the path under which the catalog serves it. `known_as`: every name it may have in overrides."""
 
     identifier: str
     path: str
-    base: str
+    known_as: tuple[str, ...]
 
 
 class Rules:
@@ -58,33 +59,39 @@ class Rules:
         self._requirements = requirements
         self._seconds = seconds
         self._now = now
-        self._known: OrderedDict[tuple[bytes, str, str], tuple[float, Mapping[str, str]]] = OrderedDict()
+        self._known: OrderedDict[tuple[bytes, str], tuple[float, Mapping[str, str]]] = OrderedDict()
+        self._forgotten = 0
 
     async def violations(self, table: ServedTable, fields: Fields, change: Change) -> list[str] | Turned:
         """What the new snapshots of a change lack. A change of the rules counts only where it makes them stricter."""
-        if not change.summaries:
+        if not change.is_judged:
             return []
         before = await self._properties(table, fields)
         if isinstance(before, Turned):
-            return before
+            # Only a change that the catalog makes for no table but a new one may go on without the table's own rules.
+            if before.status != 404 or not change.creates:
+                return before
+            before = {}
         both = (before, change.properties_after(before))
-        rules = [self._requirements(table.identifier, properties) for properties in both]
-        found = (words for summary in change.summaries for one in rules for words in violations(summary, one))
+        rules = [self._requirements(name, properties) for name in table.known_as for properties in both]
+        if change.replaces and any(one.anything for one in rules):
+            return ["the history that is registered in its place cannot be judged"]
+        found = (words for summary in change.summaries for one in rules for words in violations(summary, one, ICEBERG))
         return list(dict.fromkeys(found))
 
-    def forget(self, table: ServedTable) -> None:
-        """Ask the catalog again, after a commit that may have changed a table's properties."""
-        for key in [key for key in self._known if key[1:] == (table.base, table.identifier)]:
-            del self._known[key]
+    def forget(self) -> None:
+        """Ask the catalog again, after a request that may have changed what a table requires, or which table has a name."""
+        self._known.clear()
+        self._forgotten += 1
 
     async def _properties(self, table: ServedTable, fields: Fields) -> Mapping[str, str] | Turned:
-        """The table's own rules; none for a table that is not there yet. Raises UpstreamDownError if nobody knows."""
+        """The table's own rules. Raises UpstreamDownError if nobody knows."""
         asking = sent_on(fields, self._upstream.host, without=_NOT_ASKED)
         # Whoever may not see a table must not learn its rules from the memory of somebody who may.
-        key = (hashlib.sha256(repr(sorted(asking)).encode()).digest(), table.base, table.identifier)
+        key = (hashlib.sha256(repr(sorted(asking)).encode()).digest(), table.path)
         if (known := self._known.get(key)) is not None and self._now() < known[0]:
             return known[1]
-        asked = self._now()
+        asked, forgotten = self._now(), self._forgotten
         try:
             answer = await self._upstream.ask(
                 "GET", table.path.encode() + _REFS_ONLY, [*asking, (b"Accept-Encoding", b"identity")]
@@ -95,18 +102,16 @@ class Rules:
                 await answer.close()
         except LakewardenError as error:
             raise UpstreamDownError(f"{error.message}, so the commit was not judged and not passed on") from error
-        if answer.status == 404:
-            found: Mapping[str, str] = {}
-        elif answer.status in (401, 403, 419):
-            return Turned(answer.status, body or b"")
-        elif answer.status != 200 or body is None:
+        if 400 <= answer.status < 500 and body is not None:
+            return Turned(answer.status, passed_on(answer.fields, without=[b"content-length"]), body)
+        if answer.status != 200 or body is None:
             raise UpstreamDownError(
                 f"the catalog does not tell what the table requires (status {answer.status}); the commit was not passed on"
             )
-        else:
-            # Long documents are read beside the loop, so that nobody else waits for them.
-            found = await asyncio.to_thread(_own_rules, body) if len(body) > LONG else _own_rules(body)
-        if self._seconds:
+        # Long documents are read beside the loop, so that nobody else waits for them.
+        found = await asyncio.to_thread(_own_rules, body) if len(body) > LONG else _own_rules(body)
+        # What was asked before somebody changed it is true of this commit, and not of the next.
+        if self._seconds and forgotten == self._forgotten:
             self._known[key] = (asked + self._seconds, found)
             while len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)

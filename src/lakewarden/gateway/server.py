@@ -20,11 +20,28 @@ from lakewarden.settings import Settings
 
 # How long requests that were begun may take once the gateway is told to stop.
 DRAIN_SECONDS = 30
+# Longer than clients keep a connection: one that is closed at the moment it is used again would lose a commit's answer.
+KEEP_ALIVE_SECONDS = 300
 BACKLOG = 1024
 
 
 class _Server(uvicorn.Server):
-    """Stops when told to by a signal, and does not raise it again: a server that was told to stop has done its work."""
+    """Stops when told to by a signal, and does not raise it again: a server that was told to stop has done its work.
+
+    `cut` requests took longer than the time that they had.
+    """
+
+    cut = 0
+    started_up: Callable[[], None] = staticmethod(lambda: None)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # Not before: whoever hears of the address may send a signal at once, which is heard by now.
+        self.started_up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        self.cut = len(self.server_state.tasks)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -40,8 +57,9 @@ class _Server(uvicorn.Server):
 
 def serve(
     settings: Settings, host: str | None = None, port: int | None = None, told: Callable[[str, str], None] | None = None
-) -> None:
-    """Serve until a signal comes. `told` hears the gateway's address and the catalog's, once the socket listens.
+) -> int:
+    """Serve until a signal comes, and say how many requests were cut off by that. `told` hears the gateway's address and
+    the catalog's, once the socket listens.
 
     Raises ConfigError and GatewayStartError.
     """
@@ -65,6 +83,11 @@ def serve(
         proxy_headers=False,
         ssl_certfile=said.tls_certificate,
         ssl_keyfile=said.tls_key,
+        # Named, so that what else is installed does not change how requests are read.
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
     try:
@@ -74,17 +97,18 @@ def serve(
     listening = _listen(host or said.host, said.port if port is None else port)
     scheme = "https" if said.tls_certificate else "http"
 
-    async def run() -> None:
+    async def run() -> int:
         server = _Server(config)
         if told is not None:
-            told(f"{scheme}://{_shown(listening)}", address)
+            server.started_up = lambda: told(f"{scheme}://{_shown(listening)}", upstream.address)
         try:
             await server.serve(sockets=[listening])
         finally:
             await upstream.close()
+        return server.cut
 
     try:
-        asyncio.run(run())
+        return asyncio.run(run())
     finally:
         listening.close()
 

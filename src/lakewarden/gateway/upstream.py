@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from lakewarden.gateway.headers import Fields
-from lakewarden.model.errors import UpstreamDownError, UpstreamLostError
+from lakewarden.model.errors import ConfigError, UpstreamDownError, UpstreamLostError
 
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 CONNECT_SECONDS = 5.0
 MOST_CONNECTIONS = 256
 # Servers close connections that idle; one that is closed at the moment it is used again would lose a commit's answer.
@@ -51,13 +52,19 @@ class Upstream:
     """Connections to one catalog."""
 
     def __init__(self, address: str, timeout: float, ca: str | None = None) -> None:
+        """Raises ConfigError for a `ca` that is no file of certificates."""
         parts = urlsplit(address)
-        self.address = address
-        self.host = parts.netloc.rpartition("@")[2].encode("idna" if not parts.netloc.isascii() else "ascii")
+        # Without a password that somebody wrote into it: clients bring their own, and this is printed.
+        place = parts.netloc.rpartition("@")[2]
+        self.address = parts._replace(netloc=place).geturl()
+        self.host = place.encode("ascii" if place.isascii() else "idna")
         self.base = parts.path.rstrip("/")
-        self._origin = httpx.URL(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+        self._origin = httpx.URL(f"{parts.scheme}://{place}")
         self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS).as_dict()
-        context = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else False
+        try:
+            context = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else False
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"gateway.upstream_ca cannot be used: {error}; no gateway was started") from error
         limits = httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=IDLE_SECONDS)
         # Not a client, which would add fields, follow redirects and keep cookies.
         self._transport = httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
@@ -80,13 +87,19 @@ class Upstream:
         try:
             response = await self._transport.handle_async_request(request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            unknown = "CERTIFICATE_VERIFY_FAILED" in str(error)
             raise UpstreamDownError(
-                f"the catalog behind the gateway cannot be reached ({type(error).__name__}); nothing was passed on"
+                f"the catalog behind the gateway cannot be {'believed' if unknown else 'reached'} "
+                f"({type(error).__name__}); nothing was passed on",
+                hint="Its certificate is not known here: name its authority in gateway.upstream_ca."
+                if unknown
+                else None,
             ) from error
         except httpx.TransportError as error:
-            raise UpstreamLostError(
-                f"the catalog behind the gateway did not answer ({type(error).__name__}); what was asked of it may be done"
-            ) from error
+            lost = f"the catalog behind the gateway did not answer ({type(error).__name__})"
+            if method in READING:
+                raise UpstreamLostError(lost, hint="The client may ask again: nothing was to be changed.") from error
+            raise UpstreamLostError(f"{lost}; what was asked of it may be done") from error
         response.request = request
         return Answer(response.status_code, response.headers.raw, response)
 

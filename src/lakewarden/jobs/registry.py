@@ -50,4 +50,4 @@ def job_named(name: str) -> JobSpec:
     names = [*JOBS, *ALIASES]
     close = get_close_matches(name, names, 1)
     guess = f"; did you mean {close[0]}?" if close else ""
-    raise UsageError(f"there is no job {name!r} to run{guess}", hint=f"Jobs: {', '.join(names)}.")
+    raise UsageError(f"there is no job {name!r} to run{guess}; nothing was done", hint=f"Jobs: {', '.join(names)}.")

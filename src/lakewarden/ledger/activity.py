@@ -117,6 +117,13 @@ class Activity:
                 found.append((saved, part))
         return found
 
+    def tables_of_plan(self, plan_id: str, identifiers: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Of one plan, the parts of these tables, by name: its header is unpacked once, and the others are not parsed."""
+        packed = self._header(plan_id)
+        header = zlib.decompress(packed) if packed else b""
+        parts = {name: _table_line(header, name) for name in identifiers}
+        return {name: part for name, part in parts.items() if part is not None}
+
     def _header(self, plan_id: str) -> bytes | None:
         with self._connections.read() as connection:
             found: bytes | None = connection.execute(select(plans.c.header).where(plans.c.plan_id == plan_id)).scalar()

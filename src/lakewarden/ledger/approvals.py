@@ -12,7 +12,7 @@ from sqlalchemy import Row, select
 from lakewarden.ledger.actors import actor_of, actor_values
 from lakewarden.ledger.connection import Connections, chunks, put
 from lakewarden.ledger.service_schema import approvals
-from lakewarden.model.actor import Actor
+from lakewarden.model.actor import Actor, person_of
 from lakewarden.model.errors import ApprovalError
 from lakewarden.model.service import Decision
 
@@ -40,8 +40,8 @@ class Approvals:
 
         Raises ApprovalError where the planner decides on their own plan, or the plan was decided on already.
         """
-        if actor.operator == planned_by:
-            raise ApprovalError(f"{actor.operator} made plan {plan_id}, and cannot decide on it; nothing was recorded")
+        if person_of(actor.operator) == person_of(planned_by):
+            raise ApprovalError(f"{planned_by} made plan {plan_id}, and cannot decide on it; nothing was recorded")
         row = {
             "plan_id": plan_id,
             "decision": Decision(decision).value,

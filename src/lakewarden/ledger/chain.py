@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lakewarden.ledger.runs import Run
+from lakewarden.ledger.runs import Run, Step
 from lakewarden.model.files import BatchFiles
 from lakewarden.model.uri import canonical
 
@@ -60,6 +60,11 @@ def first_hash(run: Run) -> str:
     actor = run.actor
     who = [actor.operator, actor.worker, actor.trigger.value, actor.ticket]
     return _sha256(["lakewarden journal 1", run.run_id, run.job, run.plan_id, _text(run.started_at), *who])
+
+
+def noted_hash(steps: Sequence[Step]) -> str:
+    """The hash of what a run noted, in order: what it removed that is no file, and how that can be made again."""
+    return _sha256([json.dumps([step.name, step.detail, _text(step.at)], sort_keys=True) for step in steps])
 
 
 def files_content(files: BatchFiles) -> bytes:

@@ -98,6 +98,13 @@ class Cold:
         """The snapshots of that id: one, unless a table was cloned with its history."""
         return self._snapshots(cold_snapshots.c.snapshot_id == snapshot_id)
 
+    def newest(self, limit: int) -> list[ColdSnapshot]:
+        """The snapshots that were handed over last, the last one first."""
+        query = select(cold_snapshots).order_by(cold_snapshots.c.handed_at.desc(), cold_snapshots.c.snapshot_id)
+        with self._connections.read() as connection:
+            rows = connection.execute(query.limit(limit)).mappings().all()
+        return [ColdSnapshot(**row) for row in rows]
+
     def _snapshots(self, wanted: Any) -> list[ColdSnapshot]:
         columns = cold_snapshots.c
         query = select(cold_snapshots).where(wanted).order_by(columns.handed_at, columns.run_id, columns.snapshot_id)

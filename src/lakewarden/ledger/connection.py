@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from lakewarden.ledger.disk import unwritable
+from lakewarden.ledger.disk import may_only_be_read, unwritable
 from lakewarden.model.clock import Clock
 from lakewarden.model.errors import ConfigError, StateBusyError, StateError, StateUnwritableError
 
@@ -39,9 +39,10 @@ T = TypeVar("T")
 class Connections:
     """Transactions on one database, from any thread. A block that raises leaves no trace."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, *, only_read: bool = False) -> None:
         self.engine = engine
         self.clock = clock
+        self.only_read = only_read
         postgres = engine.dialect.name == "postgresql"
         # A report that reads several tables must see one state of them. SQLite gives that to every transaction.
         one_view = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if postgres else {}
@@ -70,7 +71,8 @@ def connect(url: str, clock: Clock) -> Connections:
     """The database at `sqlite:///PATH` or `postgresql://…`, nothing opened yet. Raises ConfigError for any other."""
     parsed = _parsed(url)
     if parsed.drivername == "sqlite":
-        return Connections(_sqlite(parsed), clock)
+        only_read = may_only_be_read(Path(str(parsed.database)))
+        return Connections(_sqlite(parsed, only_read), clock, only_read=only_read)
     return Connections(_postgres(parsed), clock)
 
 
@@ -135,13 +137,19 @@ def _parsed(url: str) -> URL:
     raise ConfigError(f"{wanted}, not {parsed.render_as_string(hide_password=True)}. Nothing was opened.")
 
 
-def _sqlite(url: URL) -> Engine:
-    folder = Path(str(url.database)).parent
+def _sqlite(url: URL, only_read: bool) -> Engine:
+    path = Path(str(url.database))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StateError(f"the folder of the state database cannot be made: {error}") from error
-    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}, **POOL)
+
+    def as_it_lies() -> sqlite3.Connection:
+        address = f"{path.absolute().as_uri()}?immutable=1"
+        return sqlite3.connect(address, uri=True, check_same_thread=False)
+
+    how: dict[str, Any] = {"creator": as_it_lies} if only_read else {"connect_args": {"timeout": BUSY_SECONDS}}
+    engine = create_engine(url, hide_parameters=True, **how, **POOL)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:

@@ -1,4 +1,4 @@
-"""Whether the disk of the state takes another write, and if not, why."""
+"""Whether the state takes another write, and if not, why."""
 
 from __future__ import annotations
 
@@ -24,3 +24,14 @@ def unwritable(path: str) -> str | None:
     if (disk.f_blocks and room * disk.f_frsize < LEAST_ROOM) or (disk.f_files and not disk.f_ffree):
         return f"the disk of {path} is full"
     return None
+
+
+def may_only_be_read(database: Path) -> bool:
+    """Whether a SQLite database has to be read as it lies, since whoever asks may write neither it nor beside it.
+
+    To share a database with its writers, SQLite makes files beside it. Where those are there, a writer is at work, and they
+    can be read too. Where they are not, and cannot be made, nobody is: the file is whole as it lies.
+    """
+    if not database.exists() or os.access(database.parent, os.W_OK):
+        return False
+    return not database.with_name(f"{database.name}-wal").exists()

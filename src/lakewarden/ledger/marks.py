@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from lakewarden.ledger.heads import FOLDER, HeadStores
 from lakewarden.model.errors import StateBehindError
@@ -25,14 +25,15 @@ def write_mark(stores: HeadStores, state_location: str, run_id: str, number: int
         raise StateBehindError(f"{uri} is there already, and the state database does not know of it; nothing was done")
 
 
-def marks_in(names: Iterable[str]) -> dict[str, int]:
+def marks_in(names: Collection[str]) -> dict[str, int]:
     """By run, how many marks the database must know of, for the names of the files in the folder."""
     begun: dict[str, int] = {}
-    ended: list[str] = []
-    for name in names:
-        if (found := _BEGUN.fullmatch(name)) is not None:
-            begun[found["run"]] = max(begun.get(found["run"], 0), int(found["number"]))
-        elif name.endswith(_ENDED):
-            ended.append(name.removesuffix(_ENDED))
+    for found in filter(None, map(_BEGUN.fullmatch, names)):
+        begun[found["run"]] = max(begun.get(found["run"], 0), int(found["number"]))
     # A head comes after whatever the run has begun.
-    return begun | {run_id: begun.get(run_id, 0) + 1 for run_id in ended}
+    return begun | {run_id: begun.get(run_id, 0) + 1 for run_id in heads_in(names)}
+
+
+def heads_in(names: Iterable[str]) -> set[str]:
+    """The runs whose head is kept, for the names of the files in the folder."""
+    return {name.removesuffix(_ENDED) for name in names if name.endswith(_ENDED) and not _BEGUN.fullmatch(name)}

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from lakewarden.ledger.connection import Connections
+from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.counting import add
 from lakewarden.ledger.metric_tables import counts, standings
 from lakewarden.ledger.schema import journal, runs
 from lakewarden.ledger.statuses import INTENT
-from lakewarden.model.metrics import CONFLICTS, LOST, OPEN_INTENTS, Sample
+from lakewarden.model.metrics import CONFLICTS, DRILL_FAILURES, DRILLED, LOST, OPEN_INTENTS, Sample
 
 Labels = tuple[str, ...]
 
@@ -58,6 +58,17 @@ class Metrics:
         known = {metric.name: metric for metric in (CONFLICTS, LOST)}
         with self._connections.write() as connection:
             add(connection, [Sample(known[name], count) for name, count in more.items() if name in known])
+
+    def drilled(self, place: str, *, came_back: bool) -> None:
+        """Count a restore drill: when something came back last, or once more that it did not."""
+        labels = (place,)
+        with self._connections.write() as connection:
+            if came_back:
+                when = self._connections.clock.now().timestamp()
+                put(connection, counts, [{"name": DRILLED.name, "labels": json.dumps(labels), "value": when}])
+                add(connection, [Sample(DRILL_FAILURES, 0, labels)])
+            else:
+                add(connection, [Sample(DRILL_FAILURES, 1, labels)])
 
 
 def _open_intents(connection: Connection) -> int:

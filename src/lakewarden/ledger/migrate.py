@@ -18,7 +18,7 @@ LOCK_KEY = 0x6C616B6577617264  # one advisory lock for all Lakewarden processes 
 
 def migrate(connections: Connections) -> None:
     """Bring the schema to REVISION under a lock. Raises StateError for a database that is newer than this code."""
-    if connections.engine.dialect.name == "sqlite":
+    if connections.engine.dialect.name == "sqlite" and not connections.only_read:
         _use_wal(connections)
     with connections.read() as connection:
         if _revision(connection) == REVISION:

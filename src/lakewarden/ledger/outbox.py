@@ -77,11 +77,16 @@ class Outbox:
             connection.execute(delete(outbox).where(outbox.c.at < now - KEPT_FOR))
             connection.execute(insert(outbox), rows)
 
+    def waiting(self, webhooks: Iterable[str]) -> list[str]:
+        """Those of these webhooks for which something is due. A look is no write."""
+        due = _due(self._connections.clock.now()) & outbox.c.webhook.in_(list(webhooks))
+        with self._connections.read() as connection:
+            return list(connection.execute(select(outbox.c.webhook).where(due).distinct()).scalars())
+
     def take(self, webhooks: Iterable[str], limit: int = 20) -> list[Delivery]:
         """What is due for these webhooks, for this process alone for a while."""
         now = self._connections.clock.now()
-        waits = outbox.c.delivered_at.is_(None) & outbox.c.given_up_at.is_(None) & (outbox.c.next_try <= now)
-        query = select(outbox).where(waits, outbox.c.webhook.in_(list(webhooks))).order_by(outbox.c.delivery_id)
+        query = select(outbox).where(_due(now), outbox.c.webhook.in_(list(webhooks))).order_by(outbox.c.delivery_id)
         with self._connections.write() as connection:
             rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
             mine = outbox.c.delivery_id.in_([row.delivery_id for row in rows])
@@ -110,6 +115,10 @@ class Outbox:
         mine = outbox.c.delivery_id == delivery.delivery_id
         with self._connections.write() as connection:
             connection.execute(update(outbox).where(mine).values(values))
+
+
+def _due(now: datetime) -> Any:
+    return outbox.c.delivered_at.is_(None) & outbox.c.given_up_at.is_(None) & (outbox.c.next_try <= now)
 
 
 def _delivery(row: Row[Any]) -> Delivery:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, select, update
+from sqlalchemy import ColumnElement, Row, Select, select, update
 
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.counting import count_plan
@@ -103,18 +103,21 @@ class Plans:
         Claim before `runs.start`: a crash between the two leaves a claim whose run is unknown, which is resumed too.
         """
         free = (plans.c.plan_id == plan_id) & plans.c.used_by.is_(None)
-        use = select(plans.c.used_by, plans.c.used_at, runs.c.finished_at)
-        use = use.outerjoin(runs, runs.c.run_id == plans.c.used_by).where(plans.c.plan_id == plan_id)
         with self._connections.write() as connection:
             put(connection, plans, [{"plan_id": plan_id}])
             mine = {"used_by": run_id, "used_at": self._connections.clock.now()}
             if connection.execute(update(plans).where(free).values(mine)).rowcount == 1:
                 return run_id
-            used = connection.execute(use).one()
-        if used.finished_at is not None:
-            when = f"{used.used_at:%Y-%m-%d %H:%M} UTC"
-            raise PlanUsedError(f"plan {plan_id} was used by run {used.used_by} on {when}; nothing was done")
+            used = connection.execute(_use_of(plan_id)).one()
+        _check_open(plan_id, used)
         return str(used.used_by)
+
+    def check_unused(self, plan_id: str) -> None:
+        """Raise PlanUsedError when a finished run used the plan. Claims nothing."""
+        with self._connections.read() as connection:
+            used = connection.execute(_use_of(plan_id)).one_or_none()
+        if used is not None:
+            _check_open(plan_id, used)
 
     def list(self, job: str | None = None, limit: int = 50) -> PlanList:
         """The newest plans, newest first."""
@@ -134,3 +137,15 @@ class Plans:
 
 def _saved(row: Row[Any]) -> SavedPlan:
     return SavedPlan(**row._mapping)
+
+
+def _use_of(plan_id: str) -> Select[Any]:
+    """By which run a plan was used, when, and when that run ended."""
+    use = select(plans.c.used_by, plans.c.used_at, runs.c.finished_at)
+    return use.outerjoin(runs, runs.c.run_id == plans.c.used_by).where(plans.c.plan_id == plan_id)
+
+
+def _check_open(plan_id: str, used: Row[Any]) -> None:
+    if used.finished_at is not None:
+        when = f"{used.used_at:%Y-%m-%d %H:%M} UTC"
+        raise PlanUsedError(f"plan {plan_id} was used by run {used.used_by} on {when}; nothing was done")

@@ -153,8 +153,8 @@ class Runs:
             rows = connection.execute(select(steps).where(steps.c.run_id == run_id).order_by(steps.c.step_id)).all()
         return [Step(row.name, row.detail, row.at) for row in rows]
 
-    def list(self, limit: int = 50, job: str | None = None) -> RunList:
-        """The newest runs, newest first."""
+    def list(self, limit: int | None = 50, job: str | None = None) -> RunList:
+        """The newest runs, newest first; all of them without a limit."""
         query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
         if job is not None:
             query = query.where(runs.c.job == job)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISION = "0012"
+REVISION = "0015"
 """The newest migration. A database that stands here needs no migration, so none is loaded."""
 
 VERSION_TABLE = "lw_version"
@@ -184,6 +184,9 @@ heartbeats = Table(
     Column("beat_at", Instant, nullable=False),
     Column("ttl_seconds", Integer, nullable=False),
     Column("live_until", Instant, nullable=False),
+    Column("made_by", Text),
+    Column("ended_at", Instant),
+    Column("ended_by", Text),
     Index("ix_lw_heartbeats_live_until", "live_until"),
 )
 

@@ -126,8 +126,15 @@ fleet = Table(
     Column("orphan_share", Float),
     Column("newest_commit_at", Instant),
     Column("observed_at", Instant, nullable=False),
-    Column("detail", Document, nullable=False),
     Index("ix_lw_fleet_health", "health", "identifier"),
     Index("ix_lw_fleet_reclaimable_bytes", "reclaimable_bytes"),
     Index("ix_lw_fleet_tenant", "tenant", "identifier"),
+    Index("ix_lw_fleet_observed_at", "observed_at"),
+)
+
+fleet_details = Table(
+    "lw_fleet_details",
+    metadata,
+    Column("identifier", Text, primary_key=True),
+    Column("detail", Document, nullable=False),
 )

@@ -16,6 +16,12 @@ from lakewarden.model.actor import Actor
 FREEZE, UNFREEZE, ABANDON, TAKE_BACK, FORGET = "freeze", "unfreeze", "abandon", "take-back", "forget"
 
 
+# Asked before everything that is changed, so it is put together once.
+_NEWEST_FREEZE = (
+    select(switches).where(switches.c.act.in_([FREEZE, UNFREEZE])).order_by(switches.c.switch_id.desc()).limit(1)
+)
+
+
 class Freeze(NamedTuple):
     """Who stopped all deletion, when and why."""
 
@@ -42,9 +48,8 @@ class Switches:
 
     def frozen(self) -> Freeze | None:
         """The freeze in force, if any."""
-        query = select(switches).where(switches.c.act.in_([FREEZE, UNFREEZE]))
         with self._connections.read() as connection:
-            row = connection.execute(query.order_by(switches.c.switch_id.desc()).limit(1)).first()
+            row = connection.execute(_NEWEST_FREEZE).first()
         if row is None or row.act != FREEZE:
             return None
         return Freeze(row.operator, row.at, row.reason)

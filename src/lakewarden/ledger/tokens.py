@@ -7,20 +7,23 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, bindparam, delete, insert, select, update
 
 from lakewarden.ledger.connection import Connections
 from lakewarden.ledger.service_schema import sessions, tokens
-from lakewarden.model.errors import NotFoundError, UsageError
+from lakewarden.model.errors import NotFoundError, StateError, UsageError
 from lakewarden.model.service import Role
 
 SESSION_LASTS = timedelta(hours=12)
 # Written down at most so often: a look at a page is no write.
 USE_NOTED_EVERY = timedelta(minutes=1)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+# Every request asks this: it is put together once.
+_BY_ID = select(tokens).where(tokens.c.token_id == bindparam("asked"))
 _TOKEN = re.compile(r"lw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
@@ -53,6 +56,7 @@ class Session:
 class Tokens:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._noted: dict[str, datetime] = {}
 
     def create(self, name: str, role: Role, *, created_by: str, days: float | None = None) -> str:
         """Make a token, and say it this once. A name whose token was revoked or has run out can be given again.
@@ -61,7 +65,7 @@ class Tokens:
         """
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{name!r} cannot name a token: letters, digits, dots, dashes, underscores and @, at most 64; "
+                f"{name!r} cannot name a token: letters, digits, dots, dashes, underscores, + and @, at most 64; "
                 "nothing was done"
             )
         now = self._connections.clock.now()
@@ -93,7 +97,7 @@ class Tokens:
         token_id, secret = match.groups() if match else ("", "")
         now = self._connections.clock.now()
         with self._connections.read() as connection:
-            row = connection.execute(select(tokens).where(tokens.c.token_id == token_id)).first()
+            row = connection.execute(_BY_ID, {"asked": token_id}).first()
         salt, wanted = (row.salt, row.hash) if row is not None else (bytes(16), bytes(32))
         same = hmac.compare_digest(_hashed(salt, secret), wanted)
         if row is None or not same or not (found := _token(row)).counts(now):
@@ -157,10 +161,16 @@ class Tokens:
             connection.execute(delete(sessions).where(sessions.c.hash == hashed))
 
     def _note_use(self, token: Token, now: datetime) -> None:
-        if token.last_used_at is not None and now - token.last_used_at < USE_NOTED_EVERY:
+        """Write down that a token was used. Whoever only looks must not wait for a database that others write to."""
+        known = max(token.last_used_at or _NEVER, self._noted.get(token.token_id, _NEVER))
+        if now - known < USE_NOTED_EVERY:
             return
-        with self._connections.write() as connection:
-            connection.execute(update(tokens).where(tokens.c.token_id == token.token_id).values(last_used_at=now))
+        self._noted[token.token_id] = now  # first: of many that ask at once, one tries
+        try:
+            with self._connections.write() as connection:
+                connection.execute(update(tokens).where(tokens.c.token_id == token.token_id).values(last_used_at=now))
+        except StateError:
+            return  # locked, full or read-only: the list of tokens shows an older use, and nothing hangs on it
 
 
 def _hashed(salt: bytes, secret: str) -> bytes:

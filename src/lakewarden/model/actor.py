@@ -24,6 +24,12 @@ class Actor:
     ticket: str | None = None
 
 
+def person_of(operator: str) -> str:
+    """Who stands behind a name, as in the address of a mailbox: `ada+ci` and `Ada` are ada."""
+    name, at, domain = operator.casefold().partition("@")
+    return f"{name.partition('+')[0]}{at}{domain}"
+
+
 def os_user() -> str:
     """The operating system's user: whoever asks when nobody is named."""
     try:

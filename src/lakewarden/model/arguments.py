@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import ArgumentError
+from lakewarden.model.lineage import OPERATIONS, Requirements
 from lakewarden.model.plan import Plan
 from lakewarden.model.run import PlanResult
 from lakewarden.model.stop import StopToken
@@ -186,6 +187,38 @@ def _can_be_written(value: str) -> bool:
         return False
 
 
+def count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise UnfitError("a count: a whole number that is not negative")
+    return value
+
+
+def operation(value: Any) -> str:
+    if not isinstance(value, str) or value not in OPERATIONS:
+        raise UnfitError(f"one of {', '.join(sorted(OPERATIONS))}")
+    return value
+
+
+def of_kind(kind: type | tuple[type, ...], what: str) -> Rule:
+    def rule(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise UnfitError(what)
+        return value
+
+    return rule
+
+
+def options_of(value: Any) -> Any:
+    if not callable(getattr(value, "option", None)):
+        raise UnfitError("a writer of PySpark's, such as df.writeTo(…) or df.write")
+    return value
+
+
+def anything(value: Any) -> Any:
+    """For what is looked at later, by whoever knows its kinds."""
+    return value
+
+
 RULES: Mapping[str, Rule] = {
     "actor": or_none(actor),
     "config": or_none(place),
@@ -226,6 +259,25 @@ RULES: Mapping[str, Rule] = {
     "unsafe_short_grace": several,
     "uri": text,
     "audit_who.uri": snapshot,
+    "commit_hash": or_none(text),
+    "fleet": anything,
+    "inputs": anything,
+    "invocation": or_none(text),
+    "lineage.writer": text,
+    "on.table": anything,
+    "on.writer": options_of,
+    "operation": operation,
+    "operator": or_none(text),
+    "properties.table": anything,
+    "requirements": or_none(of_kind(Requirements, "Requirements")),
+    "rows": or_none(count),
+    "validate_lineage.requirements": of_kind((Requirements, Mapping), "Requirements, or the properties of a table"),
+    "session.spark": session,
+    "session.table": anything,
+    "size": or_none(count),
+    "summary": of_kind(Mapping, "a snapshot's summary"),
+    "ticket": or_none(text),
+    "trigger": one_of(Trigger),
     "audit_downstream.limit": whole(1),
     "uuid": text,
     "verbose": yes_or_no,

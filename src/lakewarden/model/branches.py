@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
+from unicodedata import normalize
 
 from lakewarden.model.errors import Refusal
 from lakewarden.model.table import TableState
@@ -116,6 +117,10 @@ class BranchPlace:
     refusal: Refusal | None = None
     report_only: str | None = None
 
+    def emptied_by(self, names: Collection[str]) -> bool:
+        """Whether nothing is left of a branch of the catalog when these go: then it goes as a whole."""
+        return self.of_catalog and not self.others and {sight.name for sight in self.sights} <= set(names)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -168,7 +173,8 @@ def _states(
     if sight.standing is BranchState.DETACHED:
         found.append(BranchState.DETACHED)
     quiet = now - instant(sight.committed_ms)
-    if policy.inactive is not None and quiet >= policy.inactive:
+    # A time that nobody says is no proof of a long silence.
+    if policy.inactive is not None and sight.committed_ms > 0 and quiet >= policy.inactive:
         found.append(BranchState.INACTIVE)
     if sight.standing is BranchState.DIVERGED:
         found.append(BranchState.DIVERGED)
@@ -183,15 +189,25 @@ def _states(
 
 def _kept(sight: BranchSight, place: BranchPlace, policy: BranchPolicy, now: datetime, *, in_use: bool) -> str | None:
     """Why a branch stays whatever it is."""
-    pattern = next((pattern for pattern in policy.protect if fnmatchcase(sight.branch, pattern)), None)
-    if pattern is not None:
+    if (pattern := protecting(policy.protect, sight.branch)) is not None:
         return f"protected by {pattern!r}"
     if in_use:
         return "a writer is at work on the table"
     if place.report_only is not None:
         return place.report_only
+    if policy.min_age and sight.committed_ms <= 0:
+        return "nothing says when its newest commit was made"
     if now - instant(sight.committed_ms) < policy.min_age:
         return f"its newest commit is younger than {policy.min_age / timedelta(hours=1):g} h"
+    return None
+
+
+def protecting(patterns: Sequence[str], name: str) -> str | None:
+    """The pattern that protects a branch. `etl[1]` is a pattern of `etl1`, and whoever writes it may mean its own name too."""
+    composed = normalize("NFC", name)  # one name of two spellings, by two keyboards
+    for pattern in patterns:
+        if name == pattern or fnmatchcase(composed, normalize("NFC", pattern)):
+            return pattern
     return None
 
 
@@ -217,12 +233,19 @@ class BranchKeeper(Protocol):
         """One place as it is now; None if it is gone. Raises LakewardenError."""
         ...
 
+    def shows(self) -> str | None:
+        """The branch of a whole catalog as which the configured catalog shows itself; None where there is none."""
+        ...
+
     def still_read(self, place: BranchPlace, sight: BranchSight) -> str | None:
         """Why a branch whose files are gone may be readable all the same; None if its catalog cannot read it either."""
         ...
 
-    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool:
-        """Whether the table's own history proves that the branch was there then, as it is now."""
+    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool | None:
+        """Whether the branch has been there since then, as it is now and all the while, by the table's own history.
+
+        None if that does not tell.
+        """
         ...
 
     def remove(

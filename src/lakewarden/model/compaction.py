@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from itertools import groupby
 from math import ceil
 from typing import Any, Protocol
 
@@ -68,7 +70,9 @@ class PartitionFile:
     """A live data file of one partition. `deleted` are the rows that position deletes and vectors take from it alone.
 
     `own` are the files of deletes that are about it alone, `shared` those that apply to it and may apply to others: equality
-    deletes, and position deletes of several files. `delete_bytes` are the bytes of both.
+    deletes, and position deletes of several files. `delete_bytes` are the bytes of both. `place` is its place among the
+    files of the partition where their order is the order of rows: one more than that of the file before it, if nothing lies
+    between the two that has to stay.
     """
 
     path: str
@@ -78,6 +82,7 @@ class PartitionFile:
     own: int = 0
     shared: int = 0
     delete_bytes: int = 0
+    place: int = 0
 
     @property
     def size_after(self) -> int:
@@ -142,7 +147,9 @@ def right_sizes(target: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """How the files of one table are grouped. `fresh` are the snapshots after which a partition has to settle first."""
+    """How the files of one table are grouped. `fresh` are the snapshots after which a partition has to settle first.
+    `ordered`: only files beside each other are rewritten together, since their order is the order of rows.
+    """
 
     identifier: str
     uuid: str
@@ -154,6 +161,12 @@ class TableRules:
     several_specs: bool = False
     format: str = ""
     layout: str = ""
+    ordered: bool = False
+
+    def groups(self, files: Iterable[PartitionFile]) -> list[FileGroup]:
+        """The groups of one partition of the table."""
+        group = runs_of if self.ordered else groups_of
+        return group(files, self.target, self.min_input_files, self.many_deletes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +204,61 @@ def groups_of(
         waiting = sorted((unit for unit in units if unit.size < share * target), key=lambda unit: unit.size)
         units = [unit for unit in units if unit.size >= share * target]
         for some in _bins(waiting, target):
-            enough = len(some) >= min_input_files
-            reason = f"{SMALL_FILES}, level {level}" if enough else DELETES
-            whole = _Unit(tuple(file for unit in some for file in unit.files), reason)
-            if enough or any(unit.heavy(many_deletes) for unit in some):
-                if share * target <= whole.size < LEVELS[-1] * target:
-                    units.append(whole)
-                else:
-                    groups.append(FileGroup(whole.files, whole.reason))
-            else:
-                groups += [FileGroup(unit.files, unit.reason) for unit in some if unit.reason]
+            higher, found = _judged(some, level, target, min_input_files, many_deletes)
+            units += higher
+            groups += found
+    return [*groups, *_alone(units, target, many_deletes)]
+
+
+def runs_of(
+    files: Iterable[PartitionFile], target: int, min_input_files: int, many_deletes: int = MANY_DELETES
+) -> list[FileGroup]:
+    """The groups of one partition whose files lie in the order of their rows: each is a run of files beside each other, so
+    that what it becomes can take its place. Else as `groups_of`.
+    """
+    units: list[_Unit | None] = []  # None: something lies there that no run reaches across
+    last = None
+    for file in sorted(files, key=lambda file: file.place):
+        units += [_Unit((file,))] if last is None or file.place == last + 1 else [None, _Unit((file,))]
+        last = file.place
+    groups: list[FileGroup] = []
+    for level, share in enumerate(LEVELS):
+        left: list[_Unit | None] = []
+        for small, some in groupby(units, partial(_below, share * target)):
+            if not small:
+                left += some
+                continue
+            for run in _bins([unit for unit in some if unit is not None], target):
+                higher, found = _judged(run, level, target, min_input_files, many_deletes)
+                left += higher or [None]
+                groups += found
+        units = left
+    return [*groups, *_alone([unit for unit in units if unit is not None], target, many_deletes)]
+
+
+def _below(size: float, unit: _Unit | None) -> bool:
+    return unit is not None and unit.size < size
+
+
+def _judged(
+    some: Sequence[_Unit], level: int, target: int, min_input_files: int, many_deletes: int
+) -> tuple[list[_Unit], list[FileGroup]]:
+    """What becomes of the units of one bin: one that is judged again with the next level, or groups."""
+    enough = len(some) >= min_input_files
+    reason = f"{SMALL_FILES}, level {level}" if enough else DELETES
+    whole = _Unit(tuple(file for unit in some for file in unit.files), reason)
+    if not enough and not any(unit.heavy(many_deletes) for unit in some):
+        return [], [FileGroup(unit.files, unit.reason) for unit in some if unit.reason]
+    if LEVELS[level] * target <= whole.size < LEVELS[-1] * target:
+        return [whole], []
+    return [], [FileGroup(whole.files, whole.reason)]
+
+
+def _alone(units: Iterable[_Unit], target: int, many_deletes: int) -> Iterator[FileGroup]:
+    """Units that are no longer small, and are rewritten for their deletes or their size."""
     for unit in units:
         if unit.heavy(many_deletes) or unit.size > LARGE * target:
-            groups.append(FileGroup(unit.files, DELETES if unit.heavy(many_deletes) else "too large"))
-    return groups
+            yield FileGroup(unit.files, DELETES if unit.heavy(many_deletes) else "too large")
 
 
 def _bins(units: Sequence[_Unit], target: int) -> list[list[_Unit]]:
@@ -242,6 +296,7 @@ class Compactable:
     with which; a table without partitions has none, since it may never be quiet. `several_specs`: deletes that were written
     without a partition may reach files that have one. `engine` is how
     the format's own engine is to write the files where ours does not write them exactly, for the reason in `engine_why`.
+    `ordered`: the order of files is the order of rows, as the `sequence` of live files says.
     """
 
     target: int = 0
@@ -254,13 +309,14 @@ class Compactable:
     manifests: tuple[NamedManifest, ...] = ()
     written: Mapping[int, int] = field(default_factory=dict)
     several_specs: bool = False
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
     """A planned group: its name, the addresses of its files, the branch that they are on, the bytes of their partition
     where they are known, how large the files are together, and why they are rewritten. `engine` says how the format's own
-    engine is to write it, where ours does not."""
+    engine is to write it, where ours does not. `planned_from` is the snapshot in which they were found."""
 
     name: str
     paths: tuple[str, ...]
@@ -269,6 +325,7 @@ class GroupFiles:
     size: int = 0
     reason: str = ""
     engine: str = ""
+    planned_from: int | None = None
 
     @property
     def weight(self) -> int:
@@ -285,14 +342,14 @@ class GroupFiles:
 class Prepared:
     """Groups of one table that can be rewritten now: an order for each, and what became of the others.
 
-    `orders` are texts that the format's worker understands. `done` are groups that this run has committed before,
-    `dropped` those that cannot be rewritten any more, with the reason. `by_engine` are those that the format's own engine
-    writes.
+    `orders` are texts that the format's worker understands. `made` are the commits that this run has made before,
+    `dropped` are groups that cannot be rewritten any more, with the reason. `by_engine` are those that the format's own
+    engine writes.
     """
 
     seen: Any
     orders: Mapping[str, str] = field(default_factory=dict)
-    done: Sequence[str] = ()
+    made: Sequence[Landed] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
     kept: Any = None
     branch: str = "main"
@@ -300,6 +357,11 @@ class Prepared:
     start_snapshot: int | None = None
     partitions: Mapping[str, str] = field(default_factory=dict)
     by_engine: Mapping[str, EngineGroup] = field(default_factory=dict)
+
+    @property
+    def done(self) -> list[str]:
+        """The groups of those commits."""
+        return [name for landed in self.made for name in landed.groups]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +407,8 @@ class RewriteWorker(Protocol):
         `partition` (its bytes), `content` (0 data, 1 deletes by position, 2 deletes by equality), `path`, `size` in bytes,
         `rows`, and `about`: the one data file that deletes are about, null where it is not said. Rows of a format whose
         manifests take away what others added, or name files by bare names, are made whole by `live_files`. A format
-        whose deletes need them adds `sequence`, `snapshot` and `everywhere` (`pipeline.read.data_files.DATA_FILES`).
+        whose deletes need them adds `sequence`, `snapshot` and `everywhere`, one whose files have an order `sequence` and
+        `last_sequence` (`pipeline.read.data_files.DATA_FILES`).
         """
         ...
 
@@ -365,6 +428,10 @@ class Compactor(Protocol):
     def worker(self) -> RewriteWorker: ...
 
     def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable: ...
+
+    def made(self, pointer: Pointer, branch: str, run_id: str) -> Sequence[Landed]:
+        """The commits that a run has made on a branch, as far as they are still there."""
+        ...
 
     def prepare(
         self, pointer: Pointer, table_uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str

@@ -91,7 +91,7 @@ def _reasons(facts: TableFacts) -> Iterator[Reason]:
             "Drop the ref with an engine, or restore its snapshot.",
         )
     if not facts.planned:
-        yield Reason("never planned", "no plan has looked at it yet", "Run lakewarden plan orphans.")
+        yield Reason("never planned", "orphan cleanup has not looked at it yet", "Run lakewarden plan orphans.")
     share = facts.orphan_share
     if share is not None and share >= ORPHAN_SHARE:
         yield Reason(

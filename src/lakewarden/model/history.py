@@ -14,8 +14,9 @@ from lakewarden.model.ports import Files, ReadAvro
 from lakewarden.model.table import TableState
 
 NOT_YET = "a snapshot that history has not archived yet"
-# One input: a snapshot's id, or `table@id`. A name may hold a comma, so inputs end with a number and not with a comma.
-_INPUT = re.compile(r"[\s,\[]*(?:(?P<table>[^\s,\[].*?)@)?(?P<id>-?\d{1,19})\s*(?=,|\]|$)")
+# One input: a snapshot's id, or `table@id`, with or without quotes around it.
+_INPUT = re.compile(r"(?:(?P<table>.*)@\s*)?(?P<id>-?[0-9]{1,19})", re.DOTALL)
+_AROUND = " \t\r\n\"'"
 
 
 class Input(NamedTuple):
@@ -121,6 +122,10 @@ class Historian(Protocol):
         """How large the metadata is that the table was loaded from."""
         ...
 
+    def read_anew(self, metadata_location: str) -> MetadataSize:
+        """Read that metadata past everything that is remembered, as whoever opens the table does. Raises UnreadableMetadataError."""
+        ...
+
     def added_in(self, state: TableState, uri: str, held: Sequence[HeldBy], files: Files, avro: ReadAvro) -> int | None:
         """The id of the commit that added a file which the table needs in these ways; None where its metadata does not tell."""
         ...
@@ -140,15 +145,28 @@ def digest_of(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def inputs_of(text: str) -> Iterator[Input]:
-    """What `input.snapshot_ids` names: `4727,4728`, `[4727, 4728]` or `lake.db.raw@4727`. What is no input is left out."""
-    for found in _INPUT.finditer(text):
-        number = int(found["id"])
-        if -(2**63) <= number < 2**63:
-            yield Input((found["table"] or "").strip(), number)
+    """What `input.snapshot_ids` names: `4727,4728`, `[4727, 4728]` or `lake.db.raw@4727`. What is no input is left out.
+
+    A table's name may hold a comma: what stands before one and is no input begins the name that the next input has.
+    Every character is looked at a few times at most: anybody may write anything into a summary.
+    """
+    text = text.strip().removeprefix("[").removesuffix("]")
+    begins = at = 0
+    for piece in text.split(","):
+        found = _INPUT.fullmatch(piece.strip(_AROUND))
+        end = at + len(piece)
+        if found is not None:
+            number = int(found["id"])
+            if -(2**63) <= number < 2**63:
+                named = found["table"] is not None
+                yield Input(text[begins:end].rpartition("@")[0].strip(_AROUND) if named else "", number)
+            begins = end + 1
+        at = end + 1
 
 
 def summary_of(raw: object) -> dict[str, str]:
-    """A summary as text by text; what is no text in it is told as JSON."""
+    """A summary as text by text; what is no text in it is told as JSON. A key without a value says nothing."""
     if not isinstance(raw, Mapping):
         return {}
-    return {str(k): v if isinstance(v, str) else json.dumps(v, sort_keys=True) for k, v in raw.items()}
+    said = {str(k): v for k, v in raw.items() if v is not None}
+    return {k: v if isinstance(v, str) else json.dumps(v, sort_keys=True) for k, v in said.items()}

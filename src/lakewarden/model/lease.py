@@ -15,6 +15,8 @@ from math import inf
 from lakewarden.model.margins import MARGINS
 
 VERSION = 1
+# No lease may be asked for a longer life.
+LONGEST_LEASE_SECONDS = 3600
 
 
 class LeaseState(StrEnum):

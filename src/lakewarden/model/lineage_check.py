@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from lakewarden.model.lineage import OPERATION, WRITER, Requirements, violations
+from lakewarden.model.lineage import OPERATION, OPERATIONS, WRITER, Requirements, violations
 
 # A plan names so many of a table's newest violations, and so many of its writers; the counts are of all.
 MOST_NAMED = 100
@@ -97,7 +97,11 @@ class Checked:
 
 
 def check(
-    rows: Iterable[Committed], rules: Requirements, since: datetime | None = None, last: datetime | None = None
+    rows: Iterable[Committed],
+    rules: Requirements,
+    since: datetime | None = None,
+    last: datetime | None = None,
+    operations: Collection[str] = OPERATIONS,
 ) -> Checked:
     """The snapshots since then that break the rules; new ones were made after the check before, if there was one."""
     looked_at, new = 0, 0
@@ -110,7 +114,7 @@ def check(
         if since_ms is not None and row.committed_ms < since_ms:
             continue
         looked_at += 1
-        if found := violations({OPERATION: row.operation, **row.summary}, rules):
+        if found := violations({OPERATION: row.operation, **row.summary}, rules, operations):
             broken.append((row.committed_ms, row, tuple(found)))
             new += last_ms is None or row.committed_ms > last_ms
             writers[writer_of(row.summary)] += 1

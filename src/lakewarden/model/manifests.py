@@ -56,23 +56,28 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class ManifestLine:
-    """One manifest with live files: its spec, whether it lists data or deletes, its size, and what partitions it spans."""
+    """One manifest: its spec, whether it lists data or deletes, its size, and what partitions it spans.
+
+    One that lists nothing live (`empty`) is opened by no query, and goes when the others of its spec are rewritten.
+    """
 
     spec: int
     content: int
     bytes: int
     ranges: tuple[Range, ...]
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """The manifests of one spec, as they are and as they would be."""
+    """The manifests of one spec, as they are and as they would be; `going` are those that are replaced."""
 
     spec: int
     manifests: int
     opened: float
     manifests_after: int
     opened_after: float
+    going: int
 
     @property
     def gain(self) -> float:
@@ -97,6 +102,7 @@ class ManifestSurvey:
             sum(one.opened for one in self.specs),
             sum(one.manifests_after for one in self.specs),
             sum(one.opened_after for one in self.specs),
+            sum(one.going for one in self.specs),
         )
 
 
@@ -120,17 +126,22 @@ def survey_of(lines: Iterable[ManifestLine], target_bytes: int, policy: Manifest
 
 
 def _clustering(spec: int, contents: Iterable[Sequence[ManifestLine]], target_bytes: int) -> Clustering:
-    manifests = opened = after = opened_after = 0.0
+    manifests = going = 0
+    opened = after = opened_after = 0.0
     for lines in contents:
-        points = _points(lines)
-        asked = points[:: math.ceil(len(points) / SAMPLED)]
         count = math.ceil(sum(line.bytes for line in lines) / target_bytes) or 1
         manifests += len(lines)
-        after += min(count, len(lines))
-        opened += sum(_opened(lines, point) for point in asked) / len(asked)
+        # One that would be written as it is stays.
+        going += len(lines) if len(lines) > 1 or count > 1 else 0
+        if not (live := [line for line in lines if not line.empty]):
+            continue
+        points = _points(live)
+        asked = points[:: math.ceil(len(points) / SAMPLED)]
+        after += min(count, len(live))
+        opened += sum(_opened(live, point) for point in asked) / len(asked)
         # In order, each manifest but the first begins within a partition at worst, which is then in two of them.
-        opened_after += min(count, 1 + (count - 1) / len(points), len(lines))
-    return Clustering(spec, int(manifests), opened, int(after), opened_after)
+        opened_after += min(count, 1 + (count - 1) / len(points), len(live))
+    return Clustering(spec, manifests, opened, int(after), opened_after, going)
 
 
 def _points(lines: Sequence[ManifestLine]) -> list[Point]:

@@ -65,6 +65,10 @@ ORPHAN_SHARE = _gauge("orphan_share_ratio", "Orphans' share of the bytes that we
 UNSAID = _gauge("lineage_violations", "Snapshots that break the lineage rules of their table")
 LEASES = _gauge("leases_active", "Leases that are held now")
 OPEN_INTENTS = _gauge("journal_open_intents", "Batches that were announced and have no outcome")
+DRILLED = _gauge("restore_drill_success_timestamp_seconds", "When a restore drill last brought something back", "place")
+DRILL_FAILURES = _counter(
+    "restore_drill_failures_total", "Restore drills in which something did not come back", "place"
+)
 BUILD = _gauge("build_info", "The version that answers", "version")
 DURATION = Metric(
     "run_duration_seconds",
@@ -83,7 +87,8 @@ BATCH = Metric(
 
 METRICS: tuple[Metric, ...] = (
     RUNS, LISTED, PLANNED, KEPT, DELETED, BYTES_DELETED, ERRORS, REFUSALS, COMPACTED, EXPIRED, ARCHIVED, CONFLICTS, LOST,
-    WASTED, VIOLATIONS, LAST_SUCCESS, RECLAIMABLE, ORPHAN_SHARE, UNSAID, LEASES, OPEN_INTENTS, BUILD, DURATION, BATCH,
+    WASTED, VIOLATIONS, LAST_SUCCESS, RECLAIMABLE, ORPHAN_SHARE, UNSAID, LEASES, OPEN_INTENTS, DRILLED, DRILL_FAILURES,
+    BUILD, DURATION, BATCH,
 )  # fmt: skip
 STOPPED = "stopped"
 # Failures beyond those that a run's record names one by one.

@@ -17,11 +17,15 @@ _SECRET_WORDS = frozenset({
 _PUBLIC_KEYS = frozenset({"lease", "object", "partition", "primary", "sort", "foreign", "group", "config"})
 
 # In abfss://container@account the part before the @ is the container, part of the file's name.
-_USER_INFO = re.compile(r"(?i)\b(?!abfss?:|wasbs?:)([a-z][a-z0-9+.-]*://)[^\s/?#'\"]*@")
+# Every repetition that another one may follow is bounded: whoever asks the service writes the text, and a pattern that
+# looks at the rest of a long text from each of its letters holds up everybody for minutes.
+_USER_INFO = re.compile(r"(?i)\b(?!abfss?:|wasbs?:)([a-z][a-z0-9+.-]{0,40}://)[^\s/?#'\"]*@")
 _NAMED_VALUE = re.compile(
-    r"(?i)([\w.-]*(?:password|passwd|passphrase|secret|token|credential|access[_-]key|account[_-]key|signature)[\w.-]*"
+    r"(?i)((?:password|passwd|passphrase|secret|token|credential|access[_-]key|account[_-]key|signature)[\w.-]{0,80}"
     r"['\"]?\s?[=:]\s?['\"]?)(?:bearer )?[^\s'\",;&})]+"
 )
+# What opens the service itself, wherever somebody has put it: an address, a reason, the key of a request.
+_OWN_TOKEN = re.compile(r"\b(lw_[0-9a-f]{16}_)[A-Za-z0-9_-]{43}")
 _BEARER = re.compile(r"(?i)\b(bearer|basic) [a-z0-9._~+/=-]{8,}")
 _SIGNED_QUERY = re.compile(r"(?i)([?&](?:sig|x-amz-[a-z-]+|x-goog-[a-z-]+)=)[^&\s'\"]+")
 
@@ -48,6 +52,8 @@ def redact(value: Any, name: str = "") -> Any:
 
 
 def _redact_text(text: str) -> str:
+    if "lw_" in text:
+        text = _OWN_TOKEN.sub(rf"\1{MASK}", text)
     # Most texts are names and numbers. Each pattern is tried only where there is what it cannot do without.
     if "@" in text and "://" in text:
         text = _USER_INFO.sub(rf"\1{MASK}@", text)

@@ -13,6 +13,8 @@ from lakewarden.model.plan import Plan, Tally
 
 # What a run that brings files back counts, whatever job took them away.
 RESTORED = "restored"
+# The step that a run of expiry notes when it has taken a table's snapshots.
+EXPIRED = "expired"
 # Files of the plan that a run kept after all: they were needed, or had changed since.
 REVALIDATED = "revalidated"
 
@@ -60,6 +62,7 @@ class RunResult:
     `hidden` are those of the deleted files that lie in a versioned bucket: their bytes are there until a version expires.
     `planned` is what the plan would change of the tables in `looked_at`, whose `dry_run` left them as they are: all, of a
     run that ended with its plan. `restorable_until` is the moment before which no quarantined file of the run is purged.
+    `failed` names the first failures, `failures` counts them all.
     """
 
     run_id: str
@@ -83,6 +86,12 @@ class RunResult:
     to_trash: bool = False
     # Every run of one command, where it took several plans; this result is the last one's, with what all of them changed.
     runs: tuple[str, ...] = ()
+    # How many failures `failed` does not name: a store that refuses every delete would make a result of any length.
+    unnamed: int = 0
+
+    @property
+    def failures(self) -> int:
+        return len(self.failed) + self.unnamed
 
     @property
     def exit_code(self) -> Exit:
@@ -101,6 +110,7 @@ class RunResult:
             "quarantined": asdict(self.quarantined),
             "kept": dict(self.kept),
             "failed": [asdict(file) for file in self.failed],
+            "failures": self.failures,
             "planned": dict(self.planned),
             "restorable_until": self.restorable_until.isoformat() if self.restorable_until else None,
             "looked_at": list(self.looked_at),
@@ -130,6 +140,7 @@ class RunResult:
             refused=tuple(RefusedTable(**table) for table in document.get("refused", ())),
             restorable_until=datetime.fromisoformat(until) if until else None,
             to_trash=document.get("to_trash", False),
+            unnamed=document.get("failures", len(document["failed"])) - len(document["failed"]),
         )
 
 

@@ -15,6 +15,7 @@ class RequestKind(StrEnum):
     OBSERVE = "observe"
     RESTORE = "restore"
     RESTORE_COLD = "restore-cold"
+    RESTORE_DRILL = "restore-drill"
     FORECAST = "forecast"
     AUDIT = "audit"
 

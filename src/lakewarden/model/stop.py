@@ -35,7 +35,7 @@ class StopToken:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stopped: Stopped | None = None
-        self._interrupts: dict[threading.Event, Callable[[], None]] = {}
+        self._interrupts: set[_Interrupts] = set()
 
     def request(self, stopped: Stopped) -> None:
         """Let the work end by raising `stopped` at its next place to stop. Returns at once."""
@@ -43,9 +43,9 @@ class StopToken:
             if self._stopped is not None:
                 return
             self._stopped = stopped
-            going_on = list(self._interrupts.items())
-        for over, interrupt in going_on:
-            threading.Thread(target=_until, args=(over, interrupt), name="interrupt", daemon=True).start()
+            going_on = list(self._interrupts)
+        for interrupts in going_on:
+            threading.Thread(target=interrupts.go_on, name="interrupt", daemon=True).start()
 
     @property
     def requested(self) -> Stopped | None:
@@ -74,13 +74,13 @@ class StopToken:
     def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
         """For work that changes nothing and may take long: once a stop is requested, `interrupt` ends what goes on.
 
-        It is called by a thread of its own, again and again until the block is left: what it ended may be followed by
-        more of the kind. Whatever error the block ends with then, it was stopped.
+        It is called by a thread of its own, again and again until the block is left, and not after that: what it ended
+        may be followed by more of the kind. Whatever error the block ends with then, it was stopped.
         """
-        over = threading.Event()
+        interrupts = _Interrupts(interrupt)
         with self._lock:
             self.check()
-            self._interrupts[over] = interrupt
+            self._interrupts.add(interrupts)
         try:
             yield
         except Exception as error:
@@ -88,12 +88,29 @@ class StopToken:
                 raise self._stopped from error
             raise
         finally:
-            over.set()
             with self._lock:
-                del self._interrupts[over]
+                self._interrupts.discard(interrupts)
+            interrupts.end()
 
 
-def _until(over: threading.Event, interrupt: Callable[[], None]) -> None:
-    while not over.is_set():
-        interrupt()
-        over.wait(SECONDS_UNTIL_AGAIN)
+class _Interrupts:
+    """The interrupts of one block, one after the other."""
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._over = threading.Event()
+        self._at_it = threading.Lock()
+
+    def go_on(self) -> None:
+        while True:
+            with self._at_it:
+                if self._over.is_set():
+                    return
+                self._interrupt()
+            self._over.wait(SECONDS_UNTIL_AGAIN)
+
+    def end(self) -> None:
+        """Wait for the one that is under way. There is none afterwards."""
+        self._over.set()
+        with self._at_it:
+            pass

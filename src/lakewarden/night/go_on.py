@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lakewarden.model.errors import LakewardenError
-from lakewarden.model.run import RunResult, RunStatus
+from lakewarden.model.run import PlanResult, RunResult, RunStatus
 from lakewarden.night.one_job import Asked, JobRun, Stopped, plan_job, run_job
 from lakewarden.settings import Settings
 from lakewarden.steps.deployment import Deployment
@@ -24,6 +24,7 @@ def go_on(
     asked: Asked,
     first: JobRun,
     stopped: Stopped | None = None,
+    may_apply: Callable[[PlanResult], bool] = lambda _: True,
 ) -> JobRun:
     """What the job has done when nothing is left to do, after the first run of this command. One run a plan.
 
@@ -36,6 +37,8 @@ def go_on(
             found = plan_job(deployment, settings, spec, asked)
             if not spec.may_go_on(deployment, [result.run_id for result in results], found.plan):
                 break
+            if not may_apply(found):
+                break  # somebody has to agree to this one: it is found again, and waits, the next time
             again = run_job(deployment, spec, found, asked, stopped)
         except LakewardenError as error:
             error.after(
@@ -61,5 +64,6 @@ def _together(results: Sequence[RunResult]) -> RunResult:
         status=RunStatus.DONE if good else RunStatus.PARTIAL,
         changed=dict(changed),
         failed=failed,
+        unnamed=sum(result.unnamed for result in results),
         runs=tuple(result.run_id for result in results),
     )

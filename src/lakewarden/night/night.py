@@ -16,10 +16,10 @@ from lakewarden.model.errors import Exit, LakewardenError, Refusal
 from lakewarden.model.night import JobOutcome, JobStatus, NightResult, plan_exit, status_of
 from lakewarden.model.policy import Job
 from lakewarden.model.run import PlanResult, RunResult
-from lakewarden.model.table import TableState
 from lakewarden.night.dependence import held_back
-from lakewarden.night.enabled import enabled_jobs, says, selected_states
+from lakewarden.night.enabled import enabled_jobs, selected_states
 from lakewarden.night.go_on import go_on
+from lakewarden.night.jars import may_need_jars, start_with_jars
 from lakewarden.night.names import named_jobs
 from lakewarden.night.one_job import Asked, plan_job, refused_tables, run_job
 from lakewarden.night.resume import resume_open_runs
@@ -47,7 +47,7 @@ class Night:
         self._settings = settings
         self._told = told or (lambda so_far: None)
         self._asked = replace(asked, enabled_only=named is None, night=deployment.new_id())
-        if not any(map(self._may_need_jars, named or JOBS.values())):
+        if not may_need_jars(settings, named or JOBS.values()):
             # The JVM starts while the tables are read.
             self._deployment.warm_spark()
         self._states = {state.identifier: state for state in selected_states(deployment, self._asked)}
@@ -59,7 +59,8 @@ class Night:
 
     def run(self) -> NightResult:
         """Plan and apply each job, as its policies say."""
-        self._start_spark()
+        states = tuple(self._states.values())
+        start_with_jars(self._deployment, self._specs, states, enabled_only=self._asked.enabled_only)
         return self._each(self._run)
 
     def plan(self, out: str | None = None, planned: Callable[[PlanResult], None] | None = None) -> NightResult:
@@ -76,24 +77,6 @@ class Night:
 
         return self._each(plan, changing=False)
 
-    def _start_spark(self) -> None:
-        """Jars can only be given to Spark as it starts, so the whole night's are asked for before its first job."""
-        found: dict[str, None] = {}
-        for spec in self._specs:
-            changing = [state for state in self._states.values() if self._may_change(spec, state)]
-            found |= dict.fromkeys(spec.packages(state.metadata_location for state in changing) if changing else ())
-        if found:
-            # Where they cannot be fetched, the other jobs start Spark without them, and only the job that needs them fails.
-            self._deployment.warm_spark(tuple(found))
-
-    def _may_need_jars(self, spec: JobSpec) -> bool:
-        """Whether a job may change a table with the help of jars. `dry_run` of its section cannot be undone by a table's."""
-        return bool(spec.packages(("",))) and not self._settings.job(spec.name).dry_run
-
-    def _may_change(self, spec: JobSpec, state: TableState) -> bool:
-        enabled = not self._asked.enabled_only or says(self._deployment, spec, state, "enabled")
-        return enabled and not says(self._deployment, spec, state, "dry_run")
-
     def _run(self, spec: JobSpec, asked: Asked) -> JobOutcome:
         left_alone = self._draft.left_alone
         states = {name: state for name, state in self._states.items() if name not in left_alone}
@@ -104,7 +87,9 @@ class Night:
         first = run_job(self._deployment, spec, planned, asked, self._early.append)
         result = go_on(self._deployment, self._settings, spec, asked, first, self._early.append).result
         status = JobStatus(result.status)
-        return replace(self._draft, status=status, exit_code=result.exit_code, result=result, planned=result.planned)
+        refused = first.result.refused or self._draft.refused
+        ended = replace(self._draft, status=status, exit_code=result.exit_code, refused=refused)
+        return replace(ended, result=result, planned=result.planned)
 
     def _each(self, work: Work, *, changing: bool = True) -> NightResult:
         """Every job in its turn. Raises what no job may swallow, such as a signal, after all jobs were told of."""
@@ -176,7 +161,7 @@ def _planned_by(spec: JobSpec, planned: PlanResult) -> JobOutcome:
         JobStatus.PLANNED,
         plan_id=planned.plan.plan_id,
         plan_path=planned.path,
-        refused=refused_tables(planned.plan),
+        refused=refused_tables(planned),
         brakes=planned.plan.brakes,
     )
 

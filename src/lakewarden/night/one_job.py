@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,7 @@ class Asked:
     wait: float | None = None
     night: str | None = None
     stop: StopToken = field(default_factory=StopToken)
+    within: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,10 @@ def plan_job(
         exclude=tuple(asked.exclude),
         unsafe_short_grace=tuple(asked.unsafe_short_grace),
         enabled_only=asked.enabled_only,
+        within=tuple(asked.within),
     )
-    with asked.stop.interrupting(deployment.cancel_spark), naming_state_disk(deployment), uncollected():
-        return spec.plan(deployment.planning_in(request.directory), request, asked.progress)
+    with deployment.stopped_by(asked.stop) as stoppable, naming_state_disk(deployment), uncollected():
+        return spec.plan(stoppable.planning_in(request.directory), request, asked.progress)
 
 
 def _check_floors(settings: Settings, spec: JobSpec, unsafe_short_grace: Sequence[str]) -> None:
@@ -77,7 +80,8 @@ def _check_floors(settings: Settings, spec: JobSpec, unsafe_short_grace: Sequenc
     for key, floor in section.below_floor().items() if not unsafe_short_grace else ():
         raise UnsafeGraceError(
             f"{spec.section}.{key} = {getattr(section, key)} is below the floor of "
-            f"{int(floor.least.total_seconds() // 3600)}: {floor.hazard}; nothing was planned"
+            f"{int(floor.least.total_seconds() // 3600)}: {floor.hazard}; nothing was planned",
+            hint=f"Raise {key}, or name each table to `lakewarden plan` with --unsafe-short-grace TABLE_UUID.",
         )
 
 
@@ -102,18 +106,19 @@ def run_job(
     stopped: Stopped | None = None,
 ) -> JobRun:
     """Apply a plan as far as the policies say: tables with `dry_run` are in the plan, and are left as they are."""
-    only_planned, refused = looked_at(planned.plan), refused_tables(planned.plan)
+    only_planned = looked_at(planned.plan)
     names = tuple(table.identifier for table in only_planned)
     would = replace(planned.plan, tables=only_planned).totals()["changes"]
     waits, trash = (would, moves_to_trash(planned.plan)) if any(would.values()) else ({}, False)
     if any(planned.plan.leaving(names).totals()["changes"].values()):
         terms = Terms(left_out=names, unattended=True, night=asked.night)
         result = apply_plan(deployment, spec, planned, asked, terms, stopped)
+        refused = refused_tables(planned, used=True)
         result = replace(
             result, planned=waits, to_trash=trash, looked_at=names, refused=refused, plan_path=planned.path
         )
         return JobRun(planned, result)
-    plan = planned.plan
+    plan, refused = planned.plan, refused_tables(planned)
     nothing = bool(refused) and len(refused) == len(plan.tables)
     status = RunStatus.REFUSED if nothing else RunStatus.PLANNED if waits else RunStatus.DONE
     outcome = RunResult(
@@ -142,12 +147,20 @@ def looked_at(plan: Plan) -> tuple[TablePlan, ...]:
     return tuple(table for table in plan.tables if table.identifier in dry | near)
 
 
-def refused_tables(plan: Plan) -> tuple[RefusedTable, ...]:
+def refused_tables(planned: PlanResult, *, used: bool = False) -> tuple[RefusedTable, ...]:
+    """The tables that a plan left alone. A brake is lifted for a plan that no run has used: for this one, or for the next."""
+    found = {table.identifier: table.refusal for table in planned.plan.tables if table.refusal}
     return tuple(
-        RefusedTable(table.identifier, table.refusal.code, table.refusal.message, table.refusal.hint)
-        for table in plan.tables
-        if table.refusal
+        RefusedTable(name, refusal.code, refusal.message, _next_step(planned, name, refusal.hint, used))
+        for name, refusal in found.items()
     )
+
+
+def _next_step(planned: PlanResult, table: str, hint: str, used: bool) -> str:
+    if not used:
+        return hint.replace("PLAN_DIR", shlex.quote(planned.path))
+    again = f"lakewarden plan {planned.plan.job} --select {shlex.quote(table)}"
+    return hint.replace("lakewarden apply PLAN_DIR", f"{again}, then lakewarden apply PLAN_DIR")
 
 
 def _ended_with_its_plan(deployment: Deployment, outcome: RunResult, asked: Asked) -> RunResult:

@@ -69,5 +69,5 @@ def go_through(
     if not may_apply(planned):
         return ScheduledRun(planned)
     first = run_job(deployment, spec, planned, asked)
-    again = go_on(deployment, settings, spec, asked, first)
+    again = go_on(deployment, settings, spec, asked, first, may_apply=may_apply)
     return ScheduledRun(again.planned, again.result)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from zipimport import ZipImportError, zipimporter
 
@@ -60,6 +62,36 @@ def settle() -> None:
         read_archives_once()
         gc.collect()
         gc.freeze()
+
+
+class _Seldom:
+    """How many want Python to look for garbage seldom, and how often it looked before."""
+
+    def __init__(self) -> None:
+        self.turn, self.wanted, self.before = threading.Lock(), 0, gc.get_threshold()
+
+
+_seldom = _Seldom()
+# Objects that are made before Python looks whether any are in a cycle.
+_SELDOM = 50_000
+
+
+@contextmanager
+def seldom_collecting() -> Iterator[None]:
+    """Have Python look for garbage in cycles less often: a quarter of the time that it takes to read and write manifests goes
+    into that, and their records, which are many and in no cycle, are freed without."""
+    with _seldom.turn:
+        _seldom.wanted += 1
+        if _seldom.wanted == 1:
+            _seldom.before = gc.get_threshold()
+            gc.set_threshold(max(_SELDOM, _seldom.before[0]) if _seldom.before[0] else 0, *_seldom.before[1:])
+    try:
+        yield
+    finally:
+        with _seldom.turn:
+            _seldom.wanted -= 1
+            if not _seldom.wanted:
+                gc.set_threshold(*_seldom.before)
 
 
 def settling(step: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:

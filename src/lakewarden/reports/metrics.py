@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,11 +20,13 @@ from prometheus_client.registry import Collector
 
 from lakewarden.ledger.counting import BUCKET, COUNT, INFINITE, SUM
 from lakewarden.ledger.database import Ledger
-from lakewarden.ledger.leases import Leases
+from lakewarden.ledger.leases import GROUPS, Leases
 from lakewarden.ledger.metrics import Counted, Labels, Standing
 from lakewarden.ledger.run_status import over
 from lakewarden.model import metrics
 from lakewarden.model.errors import LakewardenError
+from lakewarden.model.lease import LONGEST_LEASE_SECONDS
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.metrics import METRICS, PREFIX, Metric, MetricKind
 from lakewarden.model.policy import Job
 from lakewarden.reports.whole_file import check_writable, write_whole
@@ -90,12 +92,17 @@ def write_textfile(out: str, text: bytes) -> None:
 
 
 def _held(leases: Leases, now: datetime) -> int | None:
-    """How many leases are held and have not run out; None where their store does not answer."""
+    """How many leases are held and have not run out; None where their store does not answer.
+
+    Leases are kept after their release, one for each root and run that there ever was. One that was not written to for
+    longer than any lease lives is not held, so it is not read: a scrape costs what is at work, not what ever was.
+    """
+    since = now - timedelta(seconds=LONGEST_LEASE_SECONDS) - 2 * MARGINS.clock_skew
     try:
-        records = leases.list()
+        records = leases.records("", GROUPS, since=since)
     except LakewardenError:
         return None
-    return sum(not over(record, now) for record in records)
+    return sum(record is not None and not over(record, now) for _, record in records)
 
 
 def bounded(standings: Sequence[Standing]) -> list[Standing]:

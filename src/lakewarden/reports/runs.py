@@ -41,7 +41,7 @@ def run_facts(run: Run, jobs: Mapping[Job, JobSpec]) -> Facts:
         "summary": run_summary(jobs[Job(run.job)], closed) if closed else None,
         "changed": dict(closed.changed) if closed else None,
         "deleted": result.get("deleted", {}).get("files"),
-        "failed": len(result.get("failed", [])),
+        "failed": closed.failures if closed else 0,
         "result": run.result,
     }
 

@@ -19,12 +19,12 @@ from fastapi.concurrency import run_in_threadpool
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import ForbiddenError, UnauthorizedError
 from lakewarden.model.service import Role
+from lakewarden.service.edge import READS
 from lakewarden.service.service import Service
 
 COOKIE = "lakewarden_session"
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 ANONYMOUS = "anonymous"
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,20 @@ def _user_of(request: Request) -> User | None:
     return None
 
 
+def may_still_look(request: Request) -> bool:
+    """Whether whoever asked may look now too: an answer may last for hours, and a token or a session end before it."""
+    try:
+        return _user_of(request) is not None
+    except UnauthorizedError:
+        return False
+
+
 MaybeUser = Annotated[User | None, Depends(current_user)]
 
 
 def _needs(role: Role) -> Callable[..., Awaitable[User]]:
     async def allowed(request: Request, user: MaybeUser) -> User:
-        writes = request.method not in _READS
+        writes = request.method not in READS
         if user is None or (user.anonymous and (writes or role is not Role.VIEWER)):
             raise UnauthorizedError(f"this needs a token with the role {role}; nothing was done")
         if not user.role.allows(role):

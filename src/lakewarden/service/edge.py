@@ -6,14 +6,16 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.model.errors import TooLargeError, UsageError
+from lakewarden.model.errors import ForbiddenError, LakewardenError, TooLargeError, UsageError
 from lakewarden.service.problems import answer, problem_of, unexpected
 from lakewarden.service.service import is_loopback
 from lakewarden.settings.sections import Service as ServiceSection
 
+NUL = "\0"
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; object-src 'none'"
@@ -58,6 +60,9 @@ class Edge:
                     headers.setdefault("Strict-Transport-Security", "max-age=31536000")
             await send(message)
 
+        if scope["method"] == "HEAD":
+            # What can be read can be asked for without its content: routes know only GET.
+            scope, send = {**scope, "method": "GET"}, _without_content(send)
         request = Request(scope, receive)
         if (wrong := self._refused(request)) is not None:
             await answer(request, problem_of(request, wrong))(scope, receive, with_headers)
@@ -69,16 +74,51 @@ class Edge:
                 raise  # the answer is half sent: the connection is closed, and whoever asked sees that
             await unexpected(request, error)(scope, receive, with_headers)
 
-    def _refused(self, request: Request) -> TooLargeError | UsageError | None:
-        name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if self._hosts is not None and name not in self._hosts:
+    def _refused(self, request: Request) -> LakewardenError | None:
+        name = named_host(request.headers.get("host", ""))
+        if name is None or (self._hosts is not None and name not in self._hosts):
             # A page of somebody else's may have given its own name the address of this machine.
             return UsageError(
-                f"the service does not go by the name {name!r}; nothing was done",
+                f"the service does not go by the name {name or ''!r}; nothing was done",
                 hint="Name it in service.allowed_hosts.",
             )
+        if request.method not in READS and not self._from_here(request.headers, name):
+            # No form of ours is sent by another site's page: not even the one that logs somebody in, as somebody else.
+            return ForbiddenError(
+                "this was sent by a page of another site; nothing was done", hint=f"Open {name} itself."
+            )
+        if NUL in request.scope["path"] or b"%00" in request.scope["query_string"]:
+            # No name holds it, and a database that is asked for it would be called broken.
+            return UsageError("an address with a NUL in it is nobody's; nothing was done")
         length = request.headers.get("content-length", "0")
         return too_large(self._most) if length.isdigit() and int(length) > self._most else None
+
+    def _from_here(self, headers: Headers, name: str) -> bool:
+        """Whether a change comes from a page of ours, or from a program, which names no page."""
+        if (site := headers.get("sec-fetch-site")) is not None:
+            return site in ("same-origin", "none")
+        # Browsers say less to a plain address. Our own pages name no referrer, so that the origin of their forms is null.
+        origin = headers.get("origin", "null")
+        return origin == "null" or named_host(origin.partition("://")[2]) in {name, *(self._hosts or ())}
+
+
+def _without_content(send: Send) -> Send:
+    """An answer that ends with its head: one that would go on for hours ends there too."""
+
+    async def head_only(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return head_only
+
+
+def named_host(header: str) -> str | None:
+    """The name in a Host header, without a port; None for what is no name."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return None
 
 
 def too_large(most: int) -> TooLargeError:

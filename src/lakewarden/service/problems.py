@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -28,6 +29,8 @@ _BY_CLASS: tuple[tuple[type[LakewardenError], HTTPStatus], ...] = (
     (errors.StoreUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.CatalogUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
+FOR_PROGRAMS = ("/metrics", "/livez", "/readyz")
+TAKES = "/api/openapi.json says what each route takes."
 _BY_EXIT = {
     Exit.USAGE: HTTPStatus.BAD_REQUEST,
     Exit.NOT_FOUND: HTTPStatus.NOT_FOUND,
@@ -83,7 +86,7 @@ def answer_problems(app: FastAPI) -> None:
             HTTPStatus.UNPROCESSABLE_ENTITY,
             errors.ArgumentError.code,
             f"the request cannot be read: {words}; nothing was done",
-            "/api/docs says what each route takes.",
+            TAKES,
         )
         problem.more["errors"] = redact(found)
         return answer(request, problem)
@@ -93,8 +96,10 @@ def answer_problems(app: FastAPI) -> None:
         if isinstance(error.__cause__, LakewardenError):
             return answer(request, problem_of(request, error.__cause__))
         code = errors.NotFoundError.code if error.status_code == HTTPStatus.NOT_FOUND else errors.UsageError.code
-        hint = "/ is the first page; /api/v1 is the API." if error.status_code == HTTPStatus.NOT_FOUND else ""
-        found = answer(request, _problem(request, error.status_code, code, f"{error.detail}: {request.url.path}", hint))
+        hint = "/ is the first page; /api/v1 is the API." if error.status_code == HTTPStatus.NOT_FOUND else TAKES
+        found = answer(
+            request, _problem(request, error.status_code, code, f"{error.detail}: {request.scope['path']}", hint)
+        )
         found.headers.update(error.headers or {})
         return found
 
@@ -105,7 +110,7 @@ def unexpected(request: Request, error: Exception) -> Response:
         "unexpected",
         request=getattr(request.state, "request_id", ""),
         error=f"{type(error).__name__}: {error}",
-        path=request.url.path,
+        path=request.scope["path"],
     )
     words = f"unexpected {type(error).__name__}"
     hint = "The log of the service says more under this request's id."
@@ -124,10 +129,15 @@ def _problem(request: Request, status: int, code: str, message: str, hint: str) 
 
 def answer(request: Request, problem: Problem) -> Response:
     """JSON for programs, a page for people; whoever looks at a page without a name is asked for one."""
-    if request.url.path.startswith("/api") or request.url.path == "/metrics":
+    # As it was asked for: `request.url` is made with the Host header, which may be anything.
+    path = request.scope["path"]
+    if path.startswith("/api") or path in FOR_PROGRAMS:
         headers = {"WWW-Authenticate": "Bearer"} if problem.status == HTTPStatus.UNAUTHORIZED else {}
         return JSONResponse(problem.as_json(), problem.status, headers)
+    if problem.status == HTTPStatus.UNAUTHORIZED and "hx-request" in request.headers:
+        # A part of a page: the login would stand within it. The browser loads the page again, and is asked there.
+        return Response(status_code=problem.status, headers={"HX-Refresh": "true"})
     if problem.status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
-        return RedirectResponse(f"/login?next={request.url.path}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"/login?next={quote(path)}", HTTPStatus.SEE_OTHER)
     shown: Response = request.app.state.error_page(request, problem)
     return shown

@@ -6,7 +6,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
+from lakewarden.leaving import end_process
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.redaction import redact
 
@@ -23,10 +25,11 @@ def when_parent_is_gone(act: Callable[[], None]) -> None:
     threading.Thread(target=wait, daemon=True, name="lifeline").start()
 
 
-def in_words(main: Callable[[], int]) -> int:
-    """The exit code of a process; an error of ours is said in words, without a trace."""
+def live(main: Callable[[], int]) -> NoReturn:
+    """Do the work of a process and end it; an error of ours is said in words, without a trace."""
     try:
-        return main()
+        code = main()
     except LakewardenError as error:
         sys.stderr.write(f"{redact(str(error))}\n{redact(error.hint)}\n")
-        return int(error.exit_code)
+        code = int(error.exit_code)
+    end_process(code)

@@ -1,4 +1,4 @@
-"""`lakewarden serve`: a web process and a runner process, watched over. The one that dies is started again."""
+"""`lakewarden serve`: web processes and a runner process, watched over. The one that dies is started again."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ POLL_SECONDS = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # A process that lived for so long was well: the next pause is short again.
 WELL_AFTER = 300.0
+# The web process changes nothing that it could leave half done; a runner is waited for, it is within a batch.
+WEB_SECONDS = 20.0
 
 
 def serve(
@@ -34,7 +36,8 @@ def serve(
     verbose: bool = False,
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> int:
-    """Serve until a signal comes. Raises UnsafeBindError where others could reach what nobody has protected."""
+    """Serve until a signal comes. Raises UnsafeBindError where others could reach what nobody has protected, and ConfigError
+    for a certificate that cannot be used."""
     service = open_service(config, host=host, port=port)
     check_bind(service)
     check_certificate(service)
@@ -42,9 +45,12 @@ def serve(
     address = f"{'https' if service.section.tls else 'http'}://{_shown(listening)}"
     common = ["--lifeline", *(["--config", config] if config else []), *(["--verbose"] if verbose else [])]
     fd, name = listening.fileno(), service.section.host
-    web = Child("web", lambda _: ["lakewarden.service.web", "--fd", str(fd), "--host", name, *common], (fd,))
-    runner = Child("runner", lambda before: ["lakewarden.service.runner", *_names(service, before), *common])
-    children = [web, runner] if service.section.runner else [web]
+    words = ["lakewarden.service.web", "--fd", str(fd), "--host", name, *common]
+    children = [Child("web", lambda _: words, (fd,), WEB_SECONDS) for _ in range(service.section.web_processes)]
+    if service.section.runner:
+        children.append(
+            Child("runner", lambda before: ["lakewarden.service.runner", *_names(service, before), *common])
+        )
     if not quiet:
         _greet(service, address, say)
     service.warden.close()
@@ -58,7 +64,9 @@ def serve(
             if not quiet and any(child.alive for child in children):
                 say("Ending: what is at work ends between two batches.")
             for child in children:
-                child.end()
+                child.ask_to_end()
+            for child in children:
+                child.wait_for_end()
             listening.close()
     return Exit.DONE
 
@@ -83,6 +91,7 @@ class Child:
     name: str
     words: Callable[[str | None], list[str]]
     fds: tuple[int, ...] = ()
+    patience: float | None = None
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     not_before: float = 0.0
@@ -112,10 +121,19 @@ class Child:
             )
             self.started = now
 
-    def end(self) -> None:
-        """Ask the process to end, and wait until it has."""
+    def ask_to_end(self) -> None:
         if self.process is not None:
             self.process.terminate()
+
+    def wait_for_end(self) -> None:
+        """Wait until the process has ended; one that has nothing to lose is not waited for for ever."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(self.patience)
+        except subprocess.TimeoutExpired:
+            _log.warning("a process of the service did not end", process=self.name, seconds=self.patience)
+            self.process.kill()
             self.process.wait()
 
 

@@ -11,8 +11,9 @@ import uvicorn
 
 from lakewarden import logs
 from lakewarden.service.app import create_app
-from lakewarden.service.process import in_words, when_parent_is_gone
+from lakewarden.service.process import live, when_parent_is_gone
 from lakewarden.service.service import open_service
+from lakewarden.service.slow_clients import PatientForAWhile
 
 # Whoever watches a run live keeps a connection open: after so many seconds it is closed.
 GRACE_SECONDS = 5
@@ -35,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     server = uvicorn.Server(
         uvicorn.Config(
             create_app(service),
+            http=PatientForAWhile,
             ssl_certfile=section.tls_certificate,
             ssl_keyfile=section.tls_key,
             log_level="warning",
@@ -49,4 +51,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(in_words(main))
+    live(main)

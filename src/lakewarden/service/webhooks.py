@@ -6,11 +6,10 @@ import hashlib
 import hmac
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import groupby
 
 import httpx
 
@@ -22,7 +21,8 @@ from lakewarden.settings.sections import Webhook
 
 SIGNATURE, EVENT, EVENT_ID = "Lakewarden-Signature", "Lakewarden-Event", "Lakewarden-Event-Id"
 LOOK_EVERY_SECONDS = 5.0
-AT_ONCE = 4
+ROUND_SECONDS = 15.0
+END_SECONDS = 2.0
 
 _log = logs.logger(__name__)
 
@@ -35,34 +35,49 @@ def signature(secret: str, at: datetime, body: bytes) -> str:
 
 
 class Deliverer:
-    """Sends what is due. Several processes may do so at once: each takes other rows."""
+    """Sends what is due. Several processes may do so at once: each takes other rows.
+
+    Each webhook has a thread of its own while there is something to tell it. One that hangs, or answers a letter a minute,
+    holds up nothing but its own events.
+    """
 
     def __init__(self, outbox: Outbox, webhooks: Sequence[Webhook], clock: Clock) -> None:
         self._outbox = outbox
         self._webhooks: Mapping[str, Webhook] = {hook.known_as: hook for hook in webhooks}
         self._clock = clock
+        self._at_work: dict[str, threading.Thread] = {}
 
-    def deliver_due(self) -> int:
-        """Send what is due now, each webhook beside the others: one that hangs holds up nobody else. How many were heard."""
-        due = sorted(self._outbox.take(self._webhooks), key=lambda delivery: delivery.webhook)
-        each = [list(some) for _, some in groupby(due, key=lambda delivery: delivery.webhook)]
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook") as pool:
-            return sum(pool.map(self._deliver, each))
+    def deliver_due(self, patience: float = ROUND_SECONDS) -> int:
+        """Send what is due now. How many were heard before the patience with those that hang was over."""
+        heard: list[Delivery] = []
+        for name in self._outbox.waiting(self._webhooks):
+            if name not in self._at_work or not self._at_work[name].is_alive():
+                thread = threading.Thread(target=self._tell, args=(name, heard), name=f"webhook {name}", daemon=True)
+                self._at_work[name] = thread
+                thread.start()
+        until = time.monotonic() + patience
+        for thread in self._at_work.values():
+            thread.join(max(0.0, until - time.monotonic()))
+        return len(heard)
 
-    def _deliver(self, deliveries: Sequence[Delivery]) -> int:
-        heard = 0
-        hook = self._webhooks[deliveries[0].webhook]
-        with httpx.Client(timeout=hook.timeout_seconds, follow_redirects=False) as client:
-            for delivery in deliveries:
-                error = self._send(client, hook, delivery)
-                if error is None:
+    def _tell(self, name: str, heard: list[Delivery]) -> None:
+        """Send one webhook what is due, until it does not hear: the rest would not be heard either."""
+        hook = self._webhooks[name]
+        try:
+            with httpx.Client(timeout=hook.timeout_seconds, follow_redirects=False) as client:
+                while taken := self._outbox.take([name], limit=1):
+                    delivery = taken[0]
+                    error = self._send(client, hook, delivery)
+                    if error is not None:
+                        # Not the address: it often holds a secret.
+                        _log.warning("webhook not heard", webhook=name, delivery=delivery.event_id, error=error)
+                        self._outbox.failed(delivery, error)
+                        return
                     self._outbox.heard(delivery)
-                    heard += 1
-                else:
-                    # Not the address: it often holds a secret.
-                    _log.warning("webhook not heard", webhook=delivery.webhook, delivery=delivery.event_id, error=error)
-                    self._outbox.failed(delivery, error)
-        return heard
+                    heard.append(delivery)
+        except Exception as error:
+            # The outbox keeps what was not sent, and is asked again a moment later.
+            _log.warning("webhooks wait", error=str(redact(f"{type(error).__name__}: {error}")))
 
     def _send(self, client: httpx.Client, hook: Webhook, delivery: Delivery) -> str | None:
         """What went wrong; None if the webhook has heard it."""
@@ -102,4 +117,5 @@ def delivering(deliverer: Deliverer, every: float = LOOK_EVERY_SECONDS) -> Itera
         yield
     finally:
         ended.set()
-        thread.join()
+        # What is on its way is sent again by the next process: nobody's end waits for a webhook that hangs.
+        thread.join(END_SECONDS)

@@ -27,10 +27,7 @@ location = "file:///var/lib/lakewarden"
 
 [catalogs.prod]
 format = "iceberg"
-properties = { type = "rest", uri = "https://catalog.example.com" }
-
-[orphan_cleanup]
-grace_period_hours = 168"""
+properties = { type = "rest", uri = "https://catalog.example.com" }"""
 
 _log = logs.logger(__name__)
 

@@ -130,7 +130,7 @@ def _check_floors(section: JobSection, found: Mapping[str, Provenance], identifi
         raise UnsafeGraceError(
             f"{key} = {given.value} for {identifier} (from {given.source}) is below the floor of "
             f"{int(floor.least.total_seconds() // 3600)}; nothing of this table is touched",
-            hint=f"Raise {key}, or name each table with --unsafe-short-grace TABLE_UUID.",
+            hint=f"Raise {key}, or name each table to `lakewarden plan` with --unsafe-short-grace TABLE_UUID.",
         )
 
 

@@ -16,7 +16,17 @@ from lakewarden.model.uri import FileUri
 from lakewarden.reports.check import Found
 from lakewarden.settings.lineage import Gateway, Lineage, OpenLineage, narrowed
 from lakewarden.settings.resolve import PolicyInEffect, Scope, matches, resolve
-from lakewarden.settings.sections import CatalogSection, Cost, Metrics, Service, Spark, State, Webhook, Worker
+from lakewarden.settings.sections import (
+    CatalogSection,
+    Cost,
+    Metrics,
+    RestoreDrill,
+    Service,
+    Spark,
+    State,
+    Webhook,
+    Worker,
+)
 from lakewarden.steps.section import JobSection, Section
 
 # In a section of [storage]: the name under which the same store is known.
@@ -65,6 +75,7 @@ class Settings(BaseSettings, Jobs):
     cost: Cost = Field(default_factory=Cost)
     metrics: Metrics = Field(default_factory=Metrics)
     service: Service = Field(default_factory=Service)
+    restore_drill: RestoreDrill = Field(default_factory=RestoreDrill)
     webhooks: list[Webhook] = Field(default_factory=list)
     lineage: Lineage = Field(default_factory=Lineage)
     gateway: Gateway = Field(default_factory=Gateway)

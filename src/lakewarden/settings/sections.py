@@ -14,7 +14,7 @@ from lakewarden.model.cost import Cost as Prices
 from lakewarden.model.policy import Job
 from lakewarden.model.uri import FileUri
 from lakewarden.model.windows import windows_of
-from lakewarden.steps.section import Section, address
+from lakewarden.steps.section import CronLine, Section, address
 
 
 def flat(value: Any) -> Any:
@@ -136,12 +136,15 @@ class Service(Section):
     allowed_hosts: list[str] = Field(default_factory=list)
     anonymous_read: bool = True
     max_request_bytes: int = Field(default=1 << 20, ge=1024)
+    web_processes: int = Field(default=2, ge=1, le=64)
     runner: bool = True
     schedule: bool = True
     jitter_seconds: int = Field(default=0, ge=0, le=3600)
     catch_up_hours: int = Field(default=24, ge=0, le=168)
     adaptive: bool = False
     observe_minutes: int = Field(default=15, ge=1, le=1440)
+    keep_requests_days: int = Field(default=90, ge=2, le=36500)
+    keep_requests: int = Field(default=100_000, ge=1000, le=10_000_000)
     windows: dict[str, str] = Field(default_factory=dict)
     tenants: dict[str, str] = Field(default_factory=dict)
 
@@ -164,6 +167,14 @@ class Service(Section):
     @property
     def tls(self) -> bool:
         return self.tls_certificate is not None
+
+
+class RestoreDrill(Section):
+    """The proof that what was put away comes back: when the service makes it, and how much it copies at most."""
+
+    enabled: bool = True
+    cron: CronLine = "30 9 * * *"
+    max_megabytes: int = Field(default=64, ge=1, le=1 << 20)
 
 
 class Webhook(Section):

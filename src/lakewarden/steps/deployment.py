@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lakewarden.ledger.database import Ledger
 from lakewarden.ledger.leases import Leases
@@ -20,11 +19,10 @@ from lakewarden.model.lineage import Requirements
 from lakewarden.model.plan import Plan
 from lakewarden.model.ports import Progress, Reader
 from lakewarden.model.run import RunResult
+from lakewarden.model.stop import StopToken
 from lakewarden.model.table import catalog_of
+from lakewarden.pipeline.spark.work import SparkWork, Starting
 from lakewarden.storage.stores import Stores
-
-if TYPE_CHECKING:
-    from lakewarden.pipeline.spark.session import SparkSession
 
 T = TypeVar("T")
 
@@ -64,7 +62,7 @@ class RunEvents(Protocol):
 class WarmSpark(Protocol):
     def __call__(
         self, packages: Sequence[str] = (), progress: Progress | None = None, written: Sequence[str] = ()
-    ) -> Future[SparkSession]: ...
+    ) -> Starting: ...
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,6 @@ class Deployment:
     cost: Cost = field(default_factory=Cost)
     on_cluster: bool = False
     events: RunEvents | None = None
-    # Ends what a session of ours is at, for whoever waits for it in another thread.
-    cancel_spark: Callable[[], None] = lambda: None
 
     def format_of(self, identifier: str) -> Format:
         """The Format whose catalog holds a table. Raises PlanOutdatedError if no catalog of that name is configured."""
@@ -110,6 +106,13 @@ class Deployment:
     def planning_in(self, directory: str) -> Deployment:
         """The same, whose tasks write their part of a plan into this directory: executors must see it."""
         return replace(self, warm_spark=partial(self.warm_spark, written=(directory,)))
+
+    @contextmanager
+    def stopped_by(self, stop: StopToken) -> Iterator[Deployment]:
+        """The same, for work of this thread that changes nothing: once a stop is requested, its Spark jobs are ended."""
+        work = SparkWork()
+        with stop.interrupting(work.cancel), work.joined():
+            yield replace(self, warm_spark=partial(work.warming, self.warm_spark))
 
     @property
     def readers(self) -> Mapping[str, Reader]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from lakewarden.model.errors import LakewardenError, SparkFailedError
 from lakewarden.pipeline.spark.failure import cause_of
 from lakewarden.pipeline.spark.log_file import spark_failed
+from lakewarden.pipeline.spark.work import Starting
 from lakewarden.storage.stores import Stores
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def in_spark(work: Callable[[], T]) -> T:
         raise spark_failure(error) from error
 
 
-def seeing(session: Future[SparkSession], stores: Stores, places: Iterable[str]) -> Callable[[], SparkSession]:
+def seeing(session: Starting, stores: Stores, places: Iterable[str]) -> Callable[[], SparkSession]:
     """How to come by the session, once its executors were found to see these directories and to reach these buckets."""
     # Whoever compares comes by the session several times, with one question.
     read = tuple(sorted(places))

@@ -25,17 +25,27 @@ class Words:
     """How a job's plans and runs are told: what happens to the things it changes, what its first line says, what is asked.
 
     `fate` and `done` follow the things that are changed: 3 partitions to go, 3 partitions dropped. `undo` is said after
-    something was changed.
+    something was changed; `{restore}` in it becomes the command that makes what the run removed again. `others` are
+    kinds of which something else becomes than of the job's own: 1 log to cut, 1 log cut. `waiting` is a table of which
+    anything is planned: a job may have much to do and change no table.
     """
 
     fate: str = "to delete"
     done: str = "deleted"
     label: str = "TO DELETE"
     cutoff: str = "files modified after {} are kept"
+    waiting: str = "to change"
     verb: str = "Delete"
     all_files: str = "listed"
     needed: str = "live"
+    others: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     undo: str = 'What was deleted cannot be brought back. With delete_mode = "quarantine" it can, for some days.'
+
+    def fate_of(self, kind: str) -> str:
+        return self.others.get(kind, (self.fate, self.done))[0]
+
+    def done_of(self, kind: str) -> str:
+        return self.others.get(kind, (self.fate, self.done))[1]
 
 
 class Planner(Protocol):

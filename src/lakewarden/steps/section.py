@@ -6,15 +6,32 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import ClassVar
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from lakewarden.model.redaction import redact
 from lakewarden.model.uri import SCHEME_CLASSES, FileUri
 
 _CRON_FIELD = re.compile(r"^[0-9A-Za-z*/,\-]+$")
+
+
+def _cron_line(text: str) -> str:
+    from cronsim import CronSim, CronSimError
+
+    fields = text.split()
+    if len(fields) != 5 or not all(_CRON_FIELD.match(field) for field in fields):
+        raise ValueError('must have five fields: minute hour day month weekday, such as "0 6 * * *"')
+    try:
+        if next(CronSim(text, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
+            raise CronSimError("there is no such day")
+    except CronSimError as error:
+        raise ValueError(f"is {text!r}, which is no cron line: {error}") from None
+    return text
+
+
+CronLine = Annotated[str, AfterValidator(_cron_line)]
 
 
 class Section(BaseModel):
@@ -53,16 +70,8 @@ class JobSection(Section):
 
     enabled: bool = False
     dry_run: bool = True
-    cron: str | None = None
+    cron: CronLine | None = None
     approval: bool = False
-
-    @field_validator("cron")
-    @classmethod
-    def _five_fields(cls, text: str | None) -> str | None:
-        fields = text.split() if text is not None else ["*"] * 5
-        if len(fields) != 5 or not all(_CRON_FIELD.match(field) for field in fields):
-            raise ValueError('must have five fields: minute hour day month weekday, such as "0 6 * * *"')
-        return text
 
     def without_effect(self) -> list[str]:
         """What was accepted and changes nothing, key first: safety is not a switch."""

@@ -27,7 +27,7 @@ def changed_by(spec: JobSpec, result: RunResult) -> list[Count]:
             Count(result.quarantined.files, FILES, QUARANTINED, result.quarantined.bytes),
         ]
     else:
-        found = [Count(number, kind, spec.words.done) for kind, number in result.changed.items()]
+        found = [Count(number, kind, spec.words.done_of(kind)) for kind, number in result.changed.items()]
     return [count for count in found if count.number]
 
 
@@ -35,8 +35,17 @@ def planned_by(
     spec: JobSpec, changes: Mapping[str, int], *, size: int | None = None, trash: bool = False
 ) -> list[Count]:
     """What a plan would change. `trash`: its files are moved, and none is deleted."""
-    fate = TO_QUARANTINE if trash else spec.words.fate
-    return [Count(number, kind, fate, size if kind == FILES else None) for kind, number in changes.items() if number]
+    return [
+        Count(number, kind, TO_QUARANTINE if trash else spec.words.fate_of(kind), size if kind == FILES else None)
+        for kind, number in in_order(spec, changes).items()
+        if number
+    ]
+
+
+def in_order(spec: JobSpec, changes: Mapping[str, int]) -> dict[str, int]:
+    """What a plan counts, the job's own kind first: a plan that was read again has its kinds by name."""
+    kinds = [kind for kind in spec.changes if kind in changes]
+    return {kind: changes[kind] for kind in dict.fromkeys([*kinds, *changes])}
 
 
 def plan_summary(spec: JobSpec, plan: Plan) -> str:
@@ -53,16 +62,22 @@ def moves_to_trash(plan: Plan, lifted: Collection[str] = ()) -> bool:
 
 
 def run_summary(spec: JobSpec, result: RunResult) -> str:
-    """One line on a run: what it changed, what it found gone, what failed. Never empty."""
+    """One line on a run: what it changed, what it found gone, what failed, how many tables were refused. Never empty."""
+    did = what_it_did(spec, result)
+    counts = result.refused and result.status != RunStatus.PLANNED
+    return f"{did}, {humanize.intcomma(len(result.refused))} refused" if counts else did
+
+
+def what_it_did(spec: JobSpec, result: RunResult) -> str:
+    """The same without the refused tables, for whoever tells of them elsewhere. Never empty."""
     if result.status == RunStatus.PLANNED:
         return told(planned_by(spec, result.planned, trash=result.to_trash)) or "nothing to do"
     parts = [told(changed_by(spec, result))]
     if result.absent:
         parts.append(f"{humanize.intcomma(result.absent)} already gone")
     if result.failed:
-        parts.append(f"{humanize.intcomma(len(result.failed))} failed")
-    changed = ", ".join(filter(None, parts)) or unchanged(result)
-    return f"{changed}, {humanize.intcomma(len(result.refused))} refused" if result.refused else changed
+        parts.append(f"{humanize.intcomma(result.failures)} failed")
+    return ", ".join(filter(None, parts)) or unchanged(result)
 
 
 def unchanged(result: RunResult) -> str:

@@ -83,6 +83,11 @@ class ObjectStore:
 
         return self._call(key, "reading", read)
 
+    def read_into(self, key: str, room: memoryview) -> int:
+        found = self.get_range(key, 0, len(room))
+        room[: len(found)] = found
+        return len(found)
+
     def get_many(self, keys: Sequence[str]) -> list[bytes | Exception]:
         return _each(self.get, keys)
 

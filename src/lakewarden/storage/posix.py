@@ -59,6 +59,10 @@ class LocalDisk:
             file.seek(start)
             return file.read(length)
 
+    def read_into(self, key: str, room: memoryview) -> int:
+        with self._open(key) as file:
+            return file.read_into(room)
+
     def get_many(self, keys: Sequence[str]) -> list[bytes | Exception]:
         found: list[bytes | Exception] = []
         for key in keys:
@@ -232,6 +236,16 @@ class _Regular:
 
     def seek(self, start: int) -> None:
         os.lseek(self._fd, start, os.SEEK_SET)
+
+    def read_into(self, room: memoryview) -> int:
+        """As many bytes from here as there is room for, or the disk has."""
+        done = 0
+        try:
+            while done < len(room) and (some := os.readv(self._fd, [room[done : done + _MOST_AT_ONCE]])):
+                done += some
+        except OSError as error:
+            raise unavailable(error, f"reading {self._path}") from error
+        return done
 
     def read(self, length: int | None = None) -> bytes:
         """So many bytes from here, or all of them: until the disk has no more, whatever the size was at first."""

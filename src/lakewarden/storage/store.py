@@ -42,6 +42,11 @@ class Store(Protocol):
 
     def get_range(self, key: str, start: int, length: int) -> bytes: ...
 
+    def read_into(self, key: str, room: memoryview) -> int:
+        """The first bytes, as many as there is room for, read into it: a large file costs less than in fresh memory. How many
+        there were."""
+        ...
+
     def get_many(self, keys: Sequence[str]) -> list[bytes | Exception]:
         """Each key's bytes, or what went wrong with it, in the order asked."""
         ...

@@ -16,6 +16,7 @@ from lakewarden.model.partitions import Drop
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Brake
+from lakewarden.steps.plan.own_commits import OURS
 from tests.formats.paimon import java, scenes
 from tests.formats.paimon.histories import History, Library, age
 from tests.formats.paimon.reading import Ref, all_refs, open_table, refs_of, rows_by_java, rows_by_pypaimon
@@ -166,6 +167,7 @@ def test_one_commit_a_batch_and_the_run_is_named_in_it(dropped: Dropped) -> None
     assert number(latest(history)) == 7
     run = dropped.results["values"].run_id
     assert [(one["commitKind"], one["properties"]["lakewarden.run"]) for one in kinds] == [("OVERWRITE", run)] * 2
+    assert all(set(OURS) <= one["properties"].keys() for one in kinds)
     count = sum(len(values) for values in BY_VALUES.values())
     assert dropped.results["values"].changed == {"partitions": count}
     assert dropped.site.warden.audit_verify()["ok"]

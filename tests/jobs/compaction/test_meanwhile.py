@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakewarden.formats.iceberg.compaction import carried
 from lakewarden.formats.iceberg.compaction import compactor as compacting
 from lakewarden.formats.iceberg.compaction.compactor import IcebergRewriteWorker
 from lakewarden.jobs.compaction import plan as planning
@@ -116,9 +117,37 @@ def test_an_append_is_not_lost(crowd: Crowd, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_group_whose_rows_were_deleted_is_dropped_and_the_others_land(crowd: Crowd, version: int) -> None:
+def test_rows_that_were_deleted_meanwhile_are_deleted_from_the_new_file(crowd: Crowd, version: int) -> None:
+    """Twice from one file, where the first delete was applied and the second comes on top of it, and once from another."""
     name = crowd.table(by="part", version=version)
-    result = crowd.compacted(name, lambda table: crowd.spark.sql(f"DELETE FROM {table} WHERE id = 6"))
+    crowd.spark.sql(f"DELETE FROM {name} WHERE id = 4")
+
+    def meanwhile(table: str) -> None:
+        crowd.spark.sql(f"DELETE FROM {table} WHERE id IN (6, 10)")
+        crowd.spark.sql(f"DELETE FROM {table} WHERE id = 8")
+
+    result = crowd.compacted(name, meanwhile)
+    assert (result.changed, result.kept) == ({"groups": 2, "files": 6}, {})
+    left = [i for i in range(12) if i not in (4, 6, 8, 10)]
+    assert crowd.ids(name) == left
+    assert crowd.files(name) == 2
+    # Iceberg goes on with deletes that are not its own: one more on top of them, and the procedure that rewrites them.
+    crowd.spark.sql(f"DELETE FROM {name} WHERE id = 2")
+    assert crowd.ids(name) == [i for i in left if i != 2]
+    crowd.spark.sql(
+        f"CALL {LAKE}.system.rewrite_position_delete_files(table => '{name}', options => map('rewrite-all', 'true'))"
+    )
+    assert crowd.ids(name) == [i for i in left if i != 2]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_group_whose_deletes_cannot_be_carried_over_is_dropped_and_the_others_land(
+    crowd: Crowd, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = crowd.table(by="part", version=version)
+    with monkeypatch.context() as patched:
+        patched.setattr(carried, "MOST_BYTES", 0)
+        result = crowd.compacted(name, lambda table: crowd.spark.sql(f"DELETE FROM {table} WHERE id = 6"))
     assert result.changed == {"groups": 1, "files": 3}
     assert result.kept == {"groups": 1}
     assert crowd.ids(name) == [i for i in range(12) if i != 6]
@@ -220,7 +249,9 @@ def test_a_table_that_was_rolled_back_meanwhile_is_left_as_it_is(crowd: Crowd) -
     assert crowd.ids(name) == list(range(4))
 
 
-def test_a_run_that_died_after_its_commit_does_not_commit_again(crowd: Crowd) -> None:
+@pytest.mark.parametrize("hours", [0, 25])
+def test_a_run_that_died_after_its_commit_does_not_commit_again(crowd: Crowd, hours: int) -> None:
+    """Taken up at once, or when its plan has expired: nothing of it is left to do, and it says so."""
     name = crowd.table()
     plan = crowd.site.plan(JOB, name)
     replace = compacting.replace_files
@@ -235,7 +266,13 @@ def test_a_run_that_died_after_its_commit_does_not_commit_again(crowd: Crowd) ->
             crowd.site.apply(plan)
     snapshots = len(crowd.document(name)["snapshots"])
     crowd.site.close()
-    assert crowd.site.apply(plan).status == "done"
+    crowd.site.later(hours)
+    try:
+        result = crowd.site.apply(plan)
+    finally:
+        crowd.site.later(-hours)
+    # What the dead process did not get to write down is found in its commit.
+    assert (result.status, result.changed, result.kept) == ("done", {"groups": 1, "files": 3}, {})
     assert len(crowd.document(name)["snapshots"]) == snapshots
     assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 1)
 

@@ -34,12 +34,12 @@ TABLES: dict[str, dict[str, str]] = {
     "tracked": {"row-tracking.enabled": "true"},
     "tracked_vectors": {"row-tracking.enabled": "true", **VECTORS},
     "buckets": {"bucket": "2", "bucket-key": "id", "bucket-append-ordered": "false", "write-only": "true"},
+    "ordered": {"bucket": "1", "bucket-key": "id", "write-only": "true"},
     "beside": {**VECTORS, "index-file-in-data-file-dir": "true", "data-file.path-directory": "rows/here"},
     "named": {"data-file.prefix": "part-", "file.suffix.include.compression": "true", "file.compression": "snappy"},
 }
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "orc_files": ({"file.format": "orc"}, "file.format=orc"),
-    "ordered": ({"bucket": "1", "bucket-key": "id", "write-only": "true"}, "order of rows"),
     "busy_buckets": ({"bucket": "1", "bucket-key": "id", "bucket-append-ordered": "false"}, "write-only"),
     "evolving": ({"row-tracking.enabled": "true", "data-evolution.enabled": "true"}, "data-evolution"),
     "indexed": ({"file-index.bloom-filter.columns": "id"}, "file-index.bloom-filter.columns"),
@@ -89,6 +89,7 @@ class Squeezed:
     result: RunResult
     again: Seen
     before: dict[str, Counter[Any]]
+    in_order: list[Any]
     ids: dict[str, Counter[Any]]
 
 
@@ -102,6 +103,7 @@ def squeezed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
     for name, place in places.items():
         fill(place, name, TABLES[name])
     before = {name: Counter(java.rows(place)) for name, place in places.items()}
+    in_order = java.rows(places["ordered"])
     ids = {name: Counter(java.tracked_rows(places[name])) for name in TABLES if name.startswith("tracked")}
     for name in TABLES:
         # Vectors of 64 bits are Java's alone.
@@ -111,7 +113,7 @@ def squeezed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
         site.sections["compaction"] = {"min_input_files": 2}
         plan = site.plan(JOB)
         result = site.apply(plan)
-        yield Squeezed(site, places, plan, result, site.plan(JOB), before, ids)
+        yield Squeezed(site, places, plan, result, site.plan(JOB), before, in_order, ids)
 
 
 def test_the_run_is_done(squeezed: Squeezed) -> None:
@@ -126,6 +128,22 @@ def test_rows_are_what_they_were(squeezed: Squeezed, name: str) -> None:
     assert by_pypaimon(squeezed.site.base, name) == squeezed.before[name]
     if name in squeezed.ids:
         assert Counter(java.tracked_rows(squeezed.places[name])) == squeezed.ids[name]
+
+
+def by_partition(rows: list[Any]) -> dict[Any, list[int]]:
+    """The ids of each partition, which has one bucket, in the order in which Java reads them."""
+    found: dict[Any, list[int]] = {}
+    for row in rows:
+        found.setdefault(row[1], []).append(row[0])
+    return found
+
+
+def test_rows_of_an_ordered_bucket_come_in_the_same_order(squeezed: Squeezed) -> None:
+    """And those that Java adds afterwards come behind them. Partitions come in any order."""
+    place = squeezed.places["ordered"]
+    before = by_partition(squeezed.in_order)
+    assert before["a=b"] == list(range(1, 16, 2))
+    assert by_partition(java.rows(place)) == before
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -264,3 +282,9 @@ def latest(location: Path) -> int:
 def newest_file(location: Path, partition: str) -> str:
     found = [path for path in location.rglob("*.parquet") if partition in str(path)]
     return max(found, key=lambda path: path.stat().st_mtime_ns).name
+
+
+def test_what_java_adds_to_an_ordered_bucket_comes_behind_what_was_rewritten(squeezed: Squeezed) -> None:
+    place = squeezed.places["ordered"]
+    java.write(place, [(i, "a=b", f"later {i}") for i in (103, 101, 102)])
+    assert by_partition(java.rows(place))["a=b"] == [*range(1, 16, 2), 103, 101, 102]

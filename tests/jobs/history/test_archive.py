@@ -9,11 +9,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from lakewarden.model.errors import ArchiveDamagedError
 from lakewarden.pipeline.history.rows import read_file
 from lakewarden.steps.history import files as archive_files
 from tests.jobs.history.archived import HISTORY, ROWS, Site, committed_again, ids
+from tests.support.deployments import sqlite_properties
 
 
 def test_every_snapshot_of_both_formats_is_archived_once(tmp_path: Path) -> None:
@@ -54,6 +56,32 @@ def test_every_snapshot_of_both_formats_is_archived_once(tmp_path: Path) -> None
         # The archive lies in the state, and nothing is left to do.
         assert all(file.uri.startswith(f"file://{tmp_path}/state/history/detail/") for file in site.files())
         assert site.run(HISTORY).changed == {"rows": 0}
+
+
+def test_a_table_that_is_upgraded_is_not_archived_again(tmp_path: Path) -> None:
+    """Version 2 gives every snapshot a sequence number: it is the same snapshot all the same."""
+    with Site.at(tmp_path) as site:
+        site.catalog().create_namespace("db")
+        table = site.catalog().create_table("db.old", ROWS.schema, properties={"format-version": "1"})
+        table.append(ROWS)
+        assert site.run(HISTORY).changed == {"rows": 1}
+        with table.transaction() as change:
+            change.upgrade_table_version(2)
+        assert table.snapshots()[0].sequence_number == 0
+        assert site.run(HISTORY).changed == {"rows": 0}
+        assert len(site.warden.audit_who(str(table.snapshots()[0].snapshot_id))) == 1
+
+
+def test_a_table_that_two_catalogs_show_is_archived_once(tmp_path: Path) -> None:
+    with Site.at(tmp_path) as site:
+        table = site.iceberg("events", 2)
+        (tmp_path / "other").mkdir()
+        site.catalogs["other"] = sqlite_properties(tmp_path / "other")
+        other = load_catalog("other", **site.catalogs["other"])
+        other.create_namespace("db")
+        other.register_table("db.events", table.metadata_location)
+        assert site.run(HISTORY).changed == {"rows": 2}
+        assert len(site.rows()) == 2
 
 
 def test_two_workers_at_once_archive_each_snapshot_once(tmp_path: Path) -> None:

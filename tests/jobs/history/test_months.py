@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakewarden.formats.iceberg.metadata import known
 from lakewarden.pipeline.history.monthly import TO_SUM, summed
 from lakewarden.pipeline.history.rows import month_of, read_file
 from tests.jobs.history.archived import HISTORY, ROWS, Site
+from tests.jobs.snapshot_expiry.expiry_site import document_of, edit
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -93,6 +96,43 @@ def test_a_month_is_summed_up_when_it_is_over_and_again_when_more_of_it_is_archi
         events.append(ROWS)
         assert site.run(HISTORY).changed == {"rows": 1, "months": 2}
         assert sum(line["snapshots"] for line in summaries(site)[month]) == 6
+
+
+def test_times_and_counts_that_no_honest_writer_has(tmp_path: Path) -> None:
+    """A month of the year 100 is summed up like any other, and rows beyond 64 bits are told as unknown, not as a failure."""
+    with Site.at(tmp_path) as site:
+        table = site.iceberg("events", 3)
+        document = document_of(table)
+        for snapshot, at_ms in zip(document["snapshots"], (-59_000_000_000_000, 0, 1), strict=True):
+            snapshot["timestamp-ms"] = at_ms
+            snapshot["summary"] |= {"added-records": str(2**63 - 1), "added-files-size": "7"}
+        edit(table, document)
+        assert site.run(HISTORY).changed == {"rows": 3, "months": 2}
+        (line,), (more,) = summaries(site)["0100-05"], summaries(site)["1970-01"]
+        assert (line["rows"], line["bytes"]) == (2**63 - 1, 7)
+        assert (more["rows"], more["bytes"], more["snapshots"]) == (None, 14, 2)
+        assert site.run(HISTORY).changed == {"rows": 0}
+
+
+def test_load_time_before_and_after_is_of_one_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that a plan has parsed already is parsed again for it, as by whoever opens the table."""
+    real = known.parse
+
+    def slow(raw: bytes, location: str) -> Any:
+        time.sleep(0.1)
+        return real(raw, location)
+
+    with Site.at(tmp_path) as site:
+        site.sections["history"]["metadata_previous_versions_max"] = 3
+        site.iceberg("events", 8)
+        monkeypatch.setattr(known, "parse", slow)
+        plan = site.plan(HISTORY)
+        assert plan.table("db.events").detail["metadata"]["load_ms"] >= 100
+        result = site.apply(plan)
+        steps = site.warden.run_detail(result.run_id)["steps"]
+        (trimmed,) = (step["detail"] for step in steps if step["name"] == "trimmed")
+        assert trimmed["before"]["load_ms"] >= 100
+        assert trimmed["after"]["load_ms"] >= 100
 
 
 def test_a_log_is_cut_only_where_the_policy_says_so(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pypaimon import CatalogFactory, Schema
 
 import lakewarden
 from lakewarden.cli.main import main
-from tests.jobs.snapshot_expiry.expiry_site import Site, files_below
+from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, edit, files_below
 from tests.support.configuration import write_toml
 from tests.support.lakes import write_table
 
@@ -61,6 +61,60 @@ def test_what_broke_the_rules_is_named_once_as_new(tmp_path: Path, capsys: pytes
         assert "3 of 4 snapshots, 1 new" in out
         assert f"{table.refresh().current_snapshot().snapshot_id}" in out  # type: ignore[union-attr]
         assert "writer.id is missing" in out
+
+
+def test_a_check_of_one_table_leaves_what_is_new_of_the_others_new(tmp_path: Path) -> None:
+    """Somebody checks one table by hand in the evening: at night the others' violations of the day are still news."""
+    with Site.on_sqlite(tmp_path) as site:
+        site.sections["lineage"] = {"required_keys": ["writer.id"]}
+        catalog = site.catalog()
+        catalog.create_namespace("db")
+        tables = [catalog.create_table(f"db.{name}", ROWS.schema) for name in ("a", "b")]
+        for table in tables:
+            table.append(ROWS)
+        assert site.run(JOB).changed == {"violations": 2}
+        for table in tables:
+            table.append(ROWS)
+        assert site.run(JOB, "lake.db.a").changed == {"violations": 2}
+        plan = site.plan(JOB)
+        assert plan.table("db.a").detail["new"] == 0
+        assert plan.table("db.b").detail["new"] == 1
+
+
+def test_an_iceberg_commit_of_another_formats_word_has_every_operations_keys(tmp_path: Path) -> None:
+    with Site.on_sqlite(tmp_path) as site:
+        site.sections["lineage"] = {"required_keys_for": {"overwrite": ["trigger.ticket"]}}
+        catalog = site.catalog()
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", ROWS.schema)
+        table.append(ROWS)
+        document = document_of(table)
+        for word, violations in (("append", 0), ("compact", 1)):
+            document["snapshots"][0]["summary"]["operation"] = word
+            edit(table, document)
+            assert site.plan(JOB).table("db.t").changes == {"violations": violations}
+
+
+def test_snapshots_without_a_summary_and_with_values_that_are_no_text(tmp_path: Path) -> None:
+    """Tables of the first version have no summary; and a writer may put anything into one."""
+    with Site.on_sqlite(tmp_path) as site:
+        site.sections["lineage"] = {"required_keys": ["writer.id"]}
+        catalog = site.catalog()
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", ROWS.schema, properties={"format-version": "1"})
+        for _ in range(3):
+            table.append(ROWS)
+        document = document_of(table)
+        del document["snapshots"][0]["summary"]
+        document["snapshots"][1]["summary"] = {"operation": "append", "writer.id": None}
+        document["snapshots"][2]["summary"] = {"operation": "append", "writer.id": 7}
+        edit(table, document)
+        found = site.plan(JOB).table("db.t")
+        assert found.refusal is None
+        assert found.changes == {"violations": 2}
+        assert [one["snapshot_id"] for one in found.detail["named"]] == [
+            document["snapshots"][place]["snapshot-id"] for place in (1, 0)
+        ]
 
 
 def test_paimon_tables_are_held_to_the_same_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

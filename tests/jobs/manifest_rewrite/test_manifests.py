@@ -64,6 +64,14 @@ def row_ids(spark: SparkSession, table: str) -> None:
     spark.sql(f"DELETE FROM {table} WHERE id = 103")
 
 
+def emptied(spark: SparkSession, table: str) -> None:
+    """One manifest lists nothing that is live any more."""
+    create(spark, table, "days(at)", more=UNMERGED)
+    for first in range(0, 400, 100):
+        insert(spark, table, first)
+    spark.sql(f"DELETE FROM {table} WHERE id < 100")
+
+
 def in_order(spark: SparkSession, table: str) -> None:
     """A day a manifest already."""
     create(spark, table, "days(at)", more=UNMERGED)
@@ -77,8 +85,8 @@ def few(spark: SparkSession, table: str) -> None:
     insert(spark, table, 0)
 
 
-TABLES = (old, evolved, row_ids, in_order, few)
-REWRITTEN = ("old", "evolved", "row_ids")
+TABLES = (old, evolved, row_ids, emptied, in_order, few)
+REWRITTEN = ("old", "evolved", "row_ids", "emptied")
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,9 @@ def test_the_plan_says_how_much_it_would_help(clustered: Clustered) -> None:
     assert "opens 1.0 manifests, and 1.0 afterwards; min_gain is 30%" in details["in_order"]["inactive"]
     assert details["few"]["inactive"] == "it has 1 manifest; min_manifests is 3"
     changes = {name: clustered.plan.table(f"{LAKE}.t.{name}").changes["manifests"] for name in details}
-    assert (changes["old"], changes["in_order"], changes["few"]) == (4, 0, 0)
+    assert (changes["old"], changes["emptied"], changes["in_order"], changes["few"]) == (4, 4, 0, 0)
+    assert details["emptied"]["before"] == {"manifests": 4, "opened": 3.0}
+    assert clustered.result.changed["manifests"] == sum(changes.values())
 
 
 @pytest.mark.parametrize("name", [table.__name__ for table in TABLES])
@@ -317,6 +327,18 @@ def test_what_a_query_opens() -> None:
     # A bound that is not known holds everything.
     unknown = ManifestLine(0, 0, 100, (Range(None, None, nulls=True),))
     assert survey_of([unknown] * 4, 8000, policy).whole.opened == 4
+
+
+def test_manifests_that_list_nothing_go_too_and_are_opened_by_no_query() -> None:
+    policy = manifest_policy(min_manifests=2, min_gain=0.3)
+    nothing = ManifestLine(0, 0, 100, (), empty=True)
+    found = survey_of([*[line(0, 9)] * 10, nothing], 8000, policy).whole
+    assert (found.manifests, found.going, found.opened, found.manifests_after) == (11, 11, 10, 1)
+    # Those of a spec that is not rewritten stay, and so does one that would be written as it is.
+    other = ManifestLine(1, 0, 100, (), empty=True)
+    deletes = ManifestLine(0, 1, 100, (Range(0, 9, nulls=False),))
+    found = survey_of([*[line(0, 9)] * 10, deletes, other], 8000, policy).whole
+    assert (found.manifests, found.going) == (11, 10)
 
 
 def test_only_specs_that_gain_are_rewritten() -> None:

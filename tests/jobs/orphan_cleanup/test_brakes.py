@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
+from lakewarden.model.errors import NothingAppliedError, PlanUsedError
 from lakewarden.model.known_table import KnownTable
 from tests.jobs.orphan_cleanup.site import Site, edit_metadata, plant
 
@@ -29,6 +32,23 @@ def test_share_and_cap_of_orphans(site: Site) -> None:
     }
     assert seen.plan.totals()["changes"] == {"files": 5}
     assert len(seen.orphans("b.capped")) == 6, "what the brake held back is shown"
+
+
+def test_a_plan_that_changes_nothing_but_what_a_brake_holds_is_refused_and_not_used_up(site: Site) -> None:
+    """A table beside it that has nothing to do makes no `nothing to do` of a plan that a person has yet to decide on."""
+    site.sections["orphan_cleanup"] |= {"max_orphans": 5}
+    held = site.add("h.held", appends=8)
+    site.add("h.clean")
+    orphans = plant(held, *(["data/{}.parquet"] * 6))
+    site.old()
+    with site.another() as warden:
+        planned = warden.plan("orphans", select="lake.h.*")
+        with pytest.raises(NothingAppliedError, match="orphan-cap") as refused:
+            warden.apply(planned)
+        assert "--override-brake" in refused.value.hint
+        assert warden.apply(planned, override_brakes="orphan-cap").deleted.files == len(orphans)
+        with pytest.raises(PlanUsedError):
+            warden.apply(planned)
 
 
 def test_a_table_that_reaches_half_of_what_it_did_or_nothing_at_all(site: Site) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.steps.observe.fleet import selected
+from lakewarden.steps.observe.fleet import selected, selection
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,10 @@ from lakewarden.steps.observe.fleet import selected
 def test_a_selection_is_a_name_or_a_glob(select: list[str], exclude: list[str], found: list[str]) -> None:
     names = ["prod.db.t", "prod.db.t1", "prod.db.t[1]", "prod.db.T1"]
     assert [name for name in names if selected(name, select, exclude)] == found
+
+
+def test_what_lies_outside_is_not_selected_whatever_names_it() -> None:
+    names = ["prod.acme.orders", "prod.acme.carts", "prod.umbrella.acme.orders", "lake.acme.orders"]
+    inside = selection(["*.orders"], ["*.none"], ["prod.acme.*"])
+    assert list(filter(inside, names)) == ["prod.acme.orders"]
+    assert list(filter(selection([], [], ["prod.acme.*"]), names)) == names[:2]

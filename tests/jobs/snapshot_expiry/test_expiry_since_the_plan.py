@@ -123,7 +123,8 @@ def test_a_plan_that_expired_while_its_run_lay_open_is_not_gone_on_with(
         site.close()
         site.later(25)
 
-        with pytest.raises(PlanExpiredError):
+        # Nobody knows whether a process that died had committed a moment before.
+        with pytest.raises(PlanExpiredError, match="nothing more was changed"):
             site.apply(plan)
 
         [run] = site.warden.runs()

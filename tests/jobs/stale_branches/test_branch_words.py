@@ -52,5 +52,5 @@ def test_a_plan_a_run_and_the_way_back(site: Site, tmp_path: Path, capsys: pytes
     applied = json.loads(said(site, capsys, "apply", str(tmp_path / "plan"), "--yes", "--output", "json"))
     assert (applied["status"], applied["changed"]) == ("done", {"refs": 2})
     assert "2 refs removed" in said(site, capsys, "runs")
-    assert said(site, capsys, "restore", applied["run_id"]).startswith("done  refs=2  run=")
+    assert said(site, capsys, "restore", applied["run_id"]).startswith("done  restored=2  run=")
     assert "2 refs restored" in said(site, capsys, "runs")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from lakewarden.model.branches import protecting
 from lakewarden.model.errors import ConfigError
 from tests.formats.paimon.site import Site as PaimonSite
-from tests.formats.paimon.tables import Lake
-from tests.jobs.snapshot_expiry.expiry_site import HOUR_MS, Site, backdate
+from tests.formats.paimon.tables import COLUMNS, Lake
+from tests.jobs.snapshot_expiry.expiry_site import HOUR_MS, Site, backdate, document_of, edit
 from tests.jobs.stale_branches.branchy import (
     JOB,
     branch,
@@ -47,6 +49,21 @@ def test_what_a_pattern_protects(site: Site) -> None:
     broken(site)
     site.sections["stale_branches"]["protect"] = ["lo*"]
     assert kept(site) == "protected by 'lo*'"
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "stays"),
+    [
+        ("etl[1]", "etl[1]", True),
+        ("etl1", "etl[1]", True),
+        ("q[!a]", "q[!a]", True),
+        ("team/a.b", "team/*", True),
+        ("pr\u00fcf", "pru\u0308*", True),
+        ("Main", "main", False),
+    ],
+)
+def test_a_name_that_looks_like_a_pattern_protects_itself(name: str, pattern: str, stays: bool) -> None:
+    assert protecting([pattern], name) == (pattern if stays else None)
 
 
 def test_a_live_writer(site: Site) -> None:
@@ -88,10 +105,23 @@ class TestAge:
         site.sections["stale_branches"]["min_age_hours"] = 24
         assert kept(site) == "nothing shows that it has been there for 24 h"
 
+    def test_a_writer_whose_clock_is_behind(self, site: Site) -> None:
+        """The version with the branch says that it is three days old, and comes after one of this hour."""
+        broken(site)
+        table = site.catalog().load_table("db.t")
+        old_ms = int(site.clock.now().timestamp() * 1000) - 72 * HOUR_MS
+        document = document_of(table)
+        document["last-updated-ms"] = old_ms
+        for snapshot in document["snapshots"]:
+            snapshot["timestamp-ms"] = old_ms
+        edit(table, document)
+        site.sections["stale_branches"]["min_age_hours"] = 24
+        assert kept(site) == "nothing shows that it has been there for 24 h"
+
     def test_an_earlier_plan_has_seen_it(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         from lakewarden.formats.iceberg.branches.ref_keeper import RefKeeper
 
-        monkeypatch.setattr(RefKeeper, "unchanged_since", lambda *_: False)
+        monkeypatch.setattr(RefKeeper, "unchanged_since", lambda *_: None)
         broken(site)
         site.sections["stale_branches"]["min_age_hours"] = 24
         site.plan(JOB)
@@ -101,7 +131,7 @@ class TestAge:
     def test_nothing_shows_it(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         from lakewarden.formats.iceberg.branches.ref_keeper import RefKeeper
 
-        monkeypatch.setattr(RefKeeper, "unchanged_since", lambda *_: False)
+        monkeypatch.setattr(RefKeeper, "unchanged_since", lambda *_: None)
         broken(site)
         site.sections["stale_branches"]["min_age_hours"] = 24
         site.later(25)
@@ -123,6 +153,25 @@ def test_inactive_branches_go_only_where_somebody_says_what_that_is(site: Site) 
     site.sections["stale_branches"]["remove"] = ["inactive"]
     site.close()
     assert going(site.plan(JOB).table("db.t")) == {"quiet", "level"}
+
+
+@pytest.mark.parametrize("committed_ms", [0, -5])
+def test_a_commit_that_does_not_say_when_is_not_a_hundred_years_old(site: Site, committed_ms: int) -> None:
+    table = make_table(site.catalog(), "db.t")
+    branch(table, "work", 100)
+    document = document_of(table)
+    document["snapshots"][-1]["timestamp-ms"] = committed_ms
+    edit(table, document)
+    site.sections["stale_branches"] |= {"remove": ["broken", "inactive"], "inactive_days": 30}
+    site.close()
+    assert states(site.plan(JOB).table("db.t")) == {}
+    break_branch(table.refresh(), "work")
+    site.sections["stale_branches"]["min_age_hours"] = 24
+    site.close()
+    site.later(48)
+    kept = line(site.plan(JOB).table("db.t"), "work")
+    assert (kept["state"], kept["goes"]) == ("broken", False)
+    assert kept["kept"] == "nothing says when its newest commit was made"
 
 
 def test_inactive_without_days_is_a_mistake(site: Site) -> None:
@@ -184,3 +233,17 @@ class TestPaimon:
         assert found.refusal is not None
         assert found.refusal.code == "LW-TABLE-001"
         assert "branch-work" in found.refusal.message
+
+    def test_why_its_removal_is_left_to_whoever_knows_the_writers(self, paimon: PaimonSite) -> None:
+        """Paimon's own removal has nothing to compare and swap: a commit that was under way brings half a branch back."""
+        builder = self.table.lake.catalog.get_table(f"{self.table.name}$branch_work").new_batch_write_builder()
+        writer, commit = builder.new_write(), builder.new_commit()
+        writer.write_arrow(pa.Table.from_pylist([{"id": 1, "dt": "2024-03-01", "v": "x"}], schema=COLUMNS))
+        written = writer.prepare_commit()
+        self.table.opened.branch_manager().drop_branch("work")
+        commit.commit(written)
+        assert (self.table.path / "branch/branch-work/snapshot/snapshot-1").exists()
+        assert not (self.table.path / "branch/branch-work/schema").exists()
+        found = paimon.plan(JOB).plan.tables[0]
+        assert found.refusal is not None
+        assert "branch-work/schema/ has no schema file" in found.refusal.message

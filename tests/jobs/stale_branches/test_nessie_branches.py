@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from lakewarden.formats.iceberg.branches.nessie_api import NessieApi
-from lakewarden.model.errors import PlanOutdatedError
+from lakewarden.formats.iceberg.branches.nessie_api import NessieApi, Reference
+from lakewarden.model.errors import CatalogUnavailableError, PlanOutdatedError
 from tests.jobs.snapshot_expiry.expiry_site import Site
 from tests.jobs.stale_branches.branchy import AT_ONCE, JOB, at_each, going, line, make_table, rows, states
+from tests.support.deployments import Seen
+from tests.support.fault_proxy import FAULTS, FaultProxy, fault_proxy, method, slow_answer
 from tests.support.missing import missing
 from tests.support.nessie import start_nessie
 from tests.support.rest import JarsMissingError
@@ -232,14 +235,190 @@ def test_a_bucket_that_is_away(server: Server, site: Site) -> None:
 def test_a_branch_that_another_catalog_shows_and_those_that_are_named(server: Server, site: Site) -> None:
     """What somebody configured is in use, whatever its state; a selection of one branch takes no other."""
     make_table(server.catalog(), "db.a", 1)
+    server.branch("level")
     for name in ("shown", "quiet", "unnamed", "safe"):
         server.branch(name)
         server.catalog(name).load_table("db.a").append(rows(100))
     site.catalogs["dev"] = {**server.properties, "prefix": "shown|wh"}
+    # One that shows exactly what main shows, and whose prefix is written as an address needs it.
+    site.catalogs["next"] = {**server.properties, "prefix": "level%7Cwh"}
     site.sections["stale_branches"] |= {"remove": ["inactive"], "inactive_days": 30, "protect": ["sa*"]}
     site.later(24 * 40)
-    plan = site.plan(JOB, "lake.@shown", "lake.@quiet", "lake.@safe")
+    plan = site.plan(JOB, "lake.@shown", "lake.@quiet", "lake.@safe", "lake.@level")
     told = {table.identifier: line(table, "lake.db.a").get("kept") for table in plan.plan.tables}
-    assert told == {"lake.@shown": "catalog dev shows it", "lake.@quiet": None, "lake.@safe": "protected by 'sa*'"}
+    assert told == {
+        "lake.@shown": "catalog dev shows a branch of that name",
+        "lake.@level": "catalog next shows a branch of that name",
+        "lake.@quiet": None,
+        "lake.@safe": "protected by 'sa*'",
+    }
     assert site.apply(plan).changed == {"refs": 1, "branches": 1}
-    assert server.branches() == {"main", "shown", "unnamed", "safe"}
+    assert server.branches() == {"main", "shown", "level", "unnamed", "safe"}
+
+
+def test_a_catalog_that_shows_a_branch_since_the_plan(server: Server, site: Site) -> None:
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("work")
+    server.catalog("work").load_table("db.a").append(rows(100))
+    site.sections["stale_branches"] |= {"remove": ["inactive"], "inactive_days": 30}
+    site.later(24 * 40)
+    plan = site.plan(JOB)
+    assert going(plan.table("lake.@work")) == {"lake.db.a"}
+    site.close()
+    site.catalogs["dev"] = {**server.properties, "prefix": "work|wh"}
+    result = site.apply(plan)
+    assert (result.status, dict(result.changed)) == ("failed", {"refs": 0})
+    assert "catalog dev shows" in result.failed[0].message
+    assert server.branches() == {"main", "work"}
+
+
+def test_the_catalog_shows_another_branch_since_the_plan(server: Server, site: Site) -> None:
+    """What it shows by now is in use, and nobody has removed it."""
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("next")
+    table = server.catalog("next").load_table("db.a")
+    table.append(rows(100))
+    server.delete(begins(table))
+    plan = site.plan(JOB)
+    assert going(plan.table("lake.@next")) == {"lake.db.a"}
+    site.close()
+    site.catalogs["lake"] = {**server.properties, "prefix": "next|wh"}
+    result = site.apply(plan)
+    assert (result.status, dict(result.changed)) == ("failed", {"refs": 0})
+    assert "shown by now" in result.failed[0].message
+
+
+def test_a_server_that_serves_nothing_proves_nothing(
+    server: Server, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metadata file is gone, and so is whatever stands between the server and us: main's table is not served either."""
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("served")
+    server.catalog("served").load_table("db.a").append(rows(100))
+    server.delete(server.metadata("served")["db.a"])
+    monkeypatch.setattr(NessieApi, "load", lambda *_: None)
+    found = site.plan(JOB).table("lake.@served")
+    assert "from main either" in line(found, "lake.db.a")["kept"]
+    assert not found.changes["refs"]
+
+
+def test_a_branch_that_is_deleted_while_all_are_read(
+    server: Server, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Branches of a busy catalog come and go: one that went is no reason to leave all others unread."""
+    make_table(server.catalog(), "db.a", 1)
+    for name in ("brief", "lost"):
+        server.branch(name)
+        server.catalog(name).load_table("db.a").append(rows(100))
+    server.delete(begins(server.catalog("lost").load_table("db.a")))
+
+    def delete() -> None:
+        found = server.api.reference("brief")
+        assert found is not None
+        server.api.delete(found)
+
+    real, gone = NessieApi.entries, threading.Event()
+
+    def entries(self: NessieApi, at: Reference) -> list[Any]:
+        if at.name == "brief" and not gone.is_set():
+            gone.set()
+            delete()
+        return real(self, at)
+
+    monkeypatch.setattr(NessieApi, "entries", entries)
+    plan = site.plan(JOB)
+    assert gone.is_set()
+    assert [table.identifier for table in plan.plan.tables if "@" in table.identifier] == ["lake.@lost"]
+    assert going(plan.table("lake.@lost")) == {"lake.db.a"}
+
+
+@pytest.fixture
+def proxied(server: Server, tmp_path: Path) -> Iterator[tuple[FaultProxy, Site]]:
+    """A deployment whose requests to Nessie, but not to the store, go through a proxy."""
+    with fault_proxy(server.uri.removesuffix("/iceberg")) as proxy:
+        properties = {**server.properties, "uri": f"{proxy.endpoint}/iceberg"}
+        with Site(tmp_path, {"lake": properties}, sections={"stale_branches": dict(AT_ONCE)}) as site:
+            yield proxy, site
+
+
+class TestAnswers:
+    """What Nessie did is found out, whatever became of its answer."""
+
+    @pytest.fixture
+    def plan(self, server: Server, proxied: tuple[FaultProxy, Site]) -> Seen:
+        """A branch that is broken as a whole, and one of which one table of two is."""
+        for name in ("db.a", "db.b"):
+            make_table(server.catalog(), name, 1)
+        for name in ("whole", "part"):
+            server.branch(name)
+            server.catalog(name).load_table("db.a").append(rows(100))
+            server.delete(begins(server.catalog(name).load_table("db.a")))
+        server.catalog("whole").drop_table("db.b")
+        server.catalog("part").load_table("db.b").append(rows(100))
+        plan = proxied[1].plan(JOB)
+        assert {name: going(plan.table(f"lake.@{name}")) for name in ("whole", "part")} == {
+            "whole": {"lake.db.a"},
+            "part": {"lake.db.a"},
+        }
+        return plan
+
+    @pytest.mark.parametrize("fault", ["repeated", "lost", "busy_after", "late", "truncated"])
+    def test_of_a_removal_and_of_a_restore(
+        self, server: Server, proxied: tuple[FaultProxy, Site], plan: Seen, fault: str
+    ) -> None:
+        proxy, site = proxied
+        chosen = slow_answer(0.5) if fault == "late" else FAULTS[fault]
+        proxy.on(method("DELETE", path="trees/whole"), chosen)
+        proxy.on(method("POST", path="trees/part"), chosen)
+        try:
+            result = site.apply(plan)
+        except CatalogUnavailableError:
+            result = site.apply(plan)
+        assert "whole" not in server.branches()
+        assert server.keys("part") == {"db.b"}
+        assert (result.status, dict(result.changed), result.failed) == ("done", {"refs": 2, "branches": 1}, ())
+        proxy.clear()
+        proxy.on(method("POST", path="/v2/trees"), chosen, times=2)
+        back = site.warden.restore(result.run_id)
+        assert server.keys("whole") == {"db.a"}
+        assert server.keys("part") == {"db.a", "db.b"}
+        assert (back.status, dict(back.changed), back.failed) == ("done", {"restored": 2}, ())
+
+    @pytest.mark.parametrize("fault", ["busy_before", "foreign_before", "truncated"])
+    def test_of_what_a_branch_holds(self, proxied: tuple[FaultProxy, Site], plan: Seen, fault: str) -> None:
+        """A branch that cannot be read is refused by name, and the others are planned."""
+        proxy, site = proxied
+        proxy.on(method("GET", path="trees/part@"), FAULTS[fault], times=None)
+        found = site.plan(JOB)
+        assert found.refusal("lake.@part") == "LW-CATALOG-001"
+        assert going(found.table("lake.@whole")) == {"lake.db.a"}
+
+    def test_a_branch_that_somebody_brought_back_is_as_young_as_that(
+        self, server: Server, proxied: tuple[FaultProxy, Site], plan: Seen
+    ) -> None:
+        """Nessie does not say so, and plans from before have seen it: the record of the restore does."""
+        _, site = proxied
+        result = site.apply(plan)
+        site.later(2)
+        assert site.warden.restore(result.run_id).changed == {"restored": 2}
+        site.sections["stale_branches"]["min_age_hours"] = 24
+        site.close()
+        site.later(23)
+        found = site.plan(JOB)
+        assert not any(going(found.table(f"lake.@{name}")) for name in ("whole", "part"))
+        assert "for 24 h" in line(found.table("lake.@whole"), "lake.db.a")["kept"]
+        site.later(25)
+        assert going(site.plan(JOB).table("lake.@whole")) == {"lake.db.a"}
+
+    def test_a_branch_of_that_name_which_somebody_else_made_since_is_theirs(
+        self, server: Server, proxied: tuple[FaultProxy, Site], plan: Seen
+    ) -> None:
+        _, site = proxied
+        result = site.apply(plan)
+        server.branch("whole")
+        server.catalog("whole").drop_table("db.a")
+        before = server.api.reference("whole")
+        back = site.warden.restore(result.run_id)
+        assert (back.status, dict(back.changed)) == ("partial", {"restored": 1})
+        assert "made again since" in back.failed[0].message
+        assert server.api.reference("whole") == before

@@ -11,7 +11,7 @@ import pytest
 from lakewarden.formats.iceberg.commit.versions import SqlVersions
 from lakewarden.model.errors import NothingAppliedError, PlanOutdatedError, StoreUnavailableError
 from lakewarden.storage.posix import LocalDisk
-from tests.jobs.snapshot_expiry.expiry_site import Site, document_of, edit
+from tests.jobs.snapshot_expiry.expiry_site import EXPIRY, ORPHANS, Site, document_of, edit
 from tests.jobs.stale_branches.branchy import (
     JOB,
     at_each,
@@ -121,6 +121,26 @@ def test_a_ref_that_moves_during_apply_is_left_alone_by_name(site: Site, monkeyp
     assert refs(table) == {"main", "moved"}
     assert (result.status, dict(result.changed)) == ("partial", {"refs": 1})
     assert [(failed.uri, failed.code) for failed in result.failed] == [("lake.db.t moved", PlanOutdatedError.code)]
+
+
+def test_a_branch_that_its_owner_removes_in_the_last_moment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was written down and about to go: it went by another hand, and is not brought back as if it were ours."""
+    table = make_table(site.catalog(), "db.t")
+    for name in ("lost", "theirs"):
+        branch(table, name, 100)
+        break_branch(table, name)
+    plan = site.plan(JOB)
+
+    def remove() -> None:
+        site.catalog().load_table("db.t").manage_snapshots().remove_branch("theirs").commit()
+
+    at_each(remove, SqlVersions, "expire", monkeypatch)
+    result = site.apply(plan)
+    assert refs(table) == {"main"}
+    assert (result.status, dict(result.changed)) == ("partial", {"refs": 1})
+    assert [failed.message for failed in result.failed] == ["somebody else removed it since the plan"]
+    assert site.warden.restore(result.run_id).changed == {"restored": 1}
+    assert refs(table) == {"main", "lost"}
 
 
 def test_a_list_that_is_there_again_keeps_its_branch(site: Site) -> None:
@@ -257,3 +277,28 @@ class TestBroughtBack:
         assert back.status == "failed"
         assert "has expired since" in back.failed[0].message
         assert refs(table) == {"main"}
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_dead_snapshot_stays_until_somebody_gives_it_up(site: Site) -> None:
+    """Its branch goes, its data files do not: no job touches the table until a person has decided, as the how-to says."""
+    table = make_table(site.catalog(), "db.t")
+    branch(table, "lost", 100)
+    dead = head(table, "lost").snapshot_id
+    (data,) = {task.file.file_path for task in table.scan(snapshot_id=dead).plan_files()} - {
+        task.file.file_path for task in table.scan().plan_files()
+    }
+    break_branch(table, "lost")
+    assert site.run(JOB).changed == {"refs": 1}
+    site.later(24 * 30)
+    for job in (EXPIRY, ORPHANS):
+        refusal = site.plan(job).table("db.t").refusal
+        assert refusal is not None
+        assert refusal.code == "LW-TABLE-001"
+        assert f"snap-{dead}" in refusal.message
+        assert "is gone" in refusal.message
+        assert "the snapshot can be given up" in refusal.hint, "no roll-back takes a snapshot out of the metadata"
+    table.refresh().maintenance.expire_snapshots().by_id(dead).commit()
+    site.close()
+    assert site.plan(EXPIRY).refusal("db.t") is None
+    assert local_path(data) in site.plan(ORPHANS).orphans("db.t")

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import StaticTable
 
-from lakewarden.model.errors import RestoreError
+from lakewarden.jobs.tier_handoff.drill import drill_cold
+from lakewarden.model.drill import DrillStatus
+from lakewarden.model.errors import LakewardenError, RestoreError
 from lakewarden.model.run import RunStatus
 from lakewarden.storage.copying import holds
 from tests.jobs.snapshot_expiry.expiry_site import Rows, Site, rows_at
@@ -108,3 +110,48 @@ def test_a_digest_of_any_kind_is_compared(handed: Handed, tmp_path: Path, name: 
 def test_a_digest_that_nobody_can_make_vouches_for_nothing(handed: Handed, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"bytes")
     assert not holds(handed.site.warden._deployment.stores, f"file://{tmp_path}/file", "crc64nvme:AAAAAAAAAAA=")
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("most", [1 << 30, 1])
+def test_a_drill_brings_a_snapshot_back_and_leaves_nothing(handed: Handed, most: int, tmp_path: Path) -> None:
+    """Whole where it is small enough; else its metadata and its smallest file."""
+    deployment = handed.site.warden._deployment
+    cold, tables = files_below(handed.site.base / "cold"), handed.site.catalog().list_tables("sales")
+    [snapshot] = deployment.ledger.cold.find(handed.number)
+    found = drill_cold(deployment, snapshot, f"file://{tmp_path}/drill/", most, lambda *_: None)
+    copied = files_below(tmp_path / "drill")
+    assert found.status is DrillStatus.PROVEN
+    assert found.what.startswith(f"snapshot {handed.number} of lake.sales.orders")
+    if most == 1:
+        assert (found.files, len(copied)) == (1, 1)
+        assert "smallest file" in found.what
+    else:
+        assert found.files == len(copied) - 1 > 3  # and the metadata that was written for them
+        written = next(path for path in copied if path.name.endswith(".metadata.json"))
+        assert rows_at(StaticTable.from_metadata(f"file://{written}"), handed.number) == handed.rows
+    assert files_below(handed.site.base / "cold") == cold
+    assert handed.site.catalog().list_tables("sales") == tables
+    proven = handed.site.warden.restore_drill().drills[1]
+    assert proven.status is DrillStatus.PROVEN, proven
+    assert not files_below(handed.site.base / "state" / "drills")
+
+
+@pytest.mark.parametrize("kind", ["data", "manifest", "list"])
+def test_a_drill_tells_of_other_bytes(handed: Handed, kind: str, tmp_path: Path) -> None:
+    deployment = handed.site.warden._deployment
+    [snapshot] = deployment.ledger.cold.find(handed.number)
+    path = local_path(addresses(handed)[kind])
+    raw = path.read_bytes()
+    path.write_bytes(turned(path, kind))
+    try:
+        with pytest.raises(LakewardenError, match="other bytes than were handed over"):
+            drill_cold(deployment, snapshot, f"file://{tmp_path}/drill/", 1 << 30, lambda *_: None)
+        if kind != "data":
+            with pytest.raises(LakewardenError, match="other bytes than were handed over"):
+                drill_cold(deployment, snapshot, f"file://{tmp_path}/small/", 1, lambda *_: None)
+    finally:
+        path.write_bytes(raw)

@@ -51,6 +51,18 @@ def test_an_id_that_two_tables_have_is_the_named_one_or_the_own_one() -> None:
     assert reached(lake, 1, "uuid-b") == {("b", 1): 0, ("b", 2): 1, ("d", 6): 1}
 
 
+def test_an_input_that_is_gone_leads_on_from_either_name() -> None:
+    """The table was called raw when snapshot 9 was an input, and is called new by now; 9 expired before it was archived."""
+    rows = [("raw", 1, []), ("new", 2, []), ("mart", 3, [("raw", 9)]), ("mart", 4, [("raw", 1)])]
+    table = table_of(rows)
+    uuids = pa.array([one.replace("uuid-raw", "uuid-new") for one in table["uuid"].to_pylist()])
+    edges = edges_of(table.set_column(table.schema.get_field_index("uuid"), "uuid", uuids), 7)
+    for name in ("raw", "new", "uuid-new"):
+        for number, place in ((9, 2), (1, 3)):
+            answer = downstream(edges, Start(number, hash_of(name)), 10).to_pylist()
+            assert [row["b"] for row in answer if row["kind"] == NODE and row["c"] == 1] == [place]
+
+
 def test_a_snapshot_that_nobody_has_any_more_is_still_an_input() -> None:
     lake = [("clean", 2, [("", 99)]), ("mart", 3, [("clean", 2)]), ("else", 4, [("raw", 99)])]
     assert reached(lake, 99) == {("clean", 2): 1, ("mart", 3): 2, ("else", 4): 1}

@@ -46,8 +46,8 @@ def test_deletes_that_name_a_file_are_its_own() -> None:
         row(POSITIONS, "q", 2, about="a", rows=9, size=11),
         row(POSITIONS, "of several", 2, size=2),
     )
-    assert files["a"] == PartitionFile("a", 100, 10, deleted=10, own=2, shared=1, delete_bytes=24)
-    assert files["b"] == PartitionFile("b", 100, 10, shared=1, delete_bytes=2)
+    assert files["a"] == PartitionFile("a", 100, 10, deleted=10, own=2, shared=1, delete_bytes=24, place=1)
+    assert files["b"] == PartitionFile("b", 100, 10, shared=1, delete_bytes=2, place=1)
 
 
 def test_a_table_that_tells_no_sequence_numbers_has_no_such_deletes() -> None:
@@ -82,3 +82,7 @@ def test_what_was_rewritten_is_not_planned_again_whatever_deletes_stay(
         rows += [row(DATA, f"{group.name}-{part}", head, size=group.bytes // count) for part in range(count)]
     left = [one for one in rows if one["path"] not in gone]
     assert groups_of(found(*left, *others).values(), 1000, least, 3) == []
+
+
+def test_a_file_that_was_added_twice_is_left_out() -> None:
+    assert set(found(row(0, "a", 1), row(0, "b", 1), row(0, "a", 2))) == {"b"}

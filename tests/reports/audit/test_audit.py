@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from lakewarden.cli.main import main
+from lakewarden.ledger.archives import Archive
+from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import ArchiveDamagedError, NotFoundError, UsageError
-from tests.jobs.history.archived import EXPIRY, HISTORY, ROWS, Site, ids
+from lakewarden.model.run import EXPIRED
+from tests.jobs.history.archived import EXPIRY, HISTORY, ROWS, Site, committed_again, ids
 
 INGEST = {
     "writer.id": "ingest-1",
@@ -48,6 +53,70 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
         mart = site.iceberg("mart", 1, **{"writer.id": "m", "input.snapshot_ids": f"lake.db.clean@{site.clean}"})
         site.mart = mart.current_snapshot().snapshot_id  # type: ignore[union-attr]
         yield site
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_table_that_was_renamed_is_still_what_its_old_name_means(lake: Lake, expired: bool) -> None:
+    """The commit that names it was made before, and so was the archive's row; whoever asks may know either name."""
+    clean = f"lake.db.mart@{lake.mart}"
+    lake.run(HISTORY)
+    lake.catalog().rename_table("db.clean", "db.tidy")
+    if expired:
+        table = lake.catalog().load_table("db.tidy")
+        table.append(ROWS)
+        table.maintenance.expire_snapshots().by_id(lake.clean).commit()
+    lake.close()
+    for name in (f"lake.db.tidy@{lake.clean}", f"lake.db.clean@{lake.clean}", str(lake.clean)):
+        assert lake.warden.audit_downstream(name)["tables"] == {"lake.db.mart": 1}
+        (found,) = lake.warden.audit_origin(name)["origins"]
+        assert found["state"] == ("archived" if expired else "live")
+        assert len(lake.warden.audit_who(name)) == 1
+    (found,) = lake.warden.audit_origin(clean)["origins"]
+    (made_from,) = found["inputs"]
+    assert made_from["snapshot"] == f"lake.db.{'clean' if expired else 'tidy'}@{lake.clean}"
+    with pytest.raises(NotFoundError) as error:
+        lake.warden.audit_origin(f"lake.db.raw@{lake.clean}")
+    assert made_from["snapshot"] in str(error.value.hint)
+
+
+class TestVerify:
+    """Whoever can write into the database cannot make a run unsaid."""
+
+    @staticmethod
+    def problems(site: Site, *statements: str) -> list[str]:
+        site.close()
+        with closing(sqlite3.connect(site.base / "state" / "lakewarden.db")) as database, database:
+            for statement in statements:
+                database.execute(statement)
+        report = site.warden.audit_verify()
+        assert report["ok"] is not bool(report["problems"])
+        return list(report["problems"])
+
+    @pytest.mark.parametrize(
+        "statements",
+        [
+            ["DELETE FROM lw_runs WHERE run_id = (SELECT run_id FROM lw_runs ORDER BY started_at DESC LIMIT 1)"],
+            ["DELETE FROM lw_runs", "DELETE FROM lw_journal"],
+            ["UPDATE lw_runs SET operator = 'eve', finished_at = NULL, status = 'stopped'"],
+            ["UPDATE lw_runs SET operator = 'eve'"],
+            ["UPDATE lw_steps SET detail = replace(detail, 'clean', 'other')"],
+            ["DELETE FROM lw_steps WHERE step_id = (SELECT max(step_id) FROM lw_steps)"],
+        ],
+        ids=["last run", "every run", "an end that is taken back", "another name", "another step", "no last step"],
+    )
+    def test_what_was_taken_out_shows(self, lake: Lake, statements: list[str]) -> None:
+        lake.run(HISTORY)
+        lake.iceberg("clean2", 1)
+        last = lake.run(HISTORY).run_id
+        assert self.problems(lake) == []
+        assert any(last in problem for problem in self.problems(lake, *statements))
+
+    def test_a_run_that_is_gone_is_no_unknown_run(self, lake: Lake) -> None:
+        gone = lake.run(HISTORY).run_id
+        assert self.problems(lake, "DELETE FROM lw_runs")
+        assert not lake.warden.audit_verify(gone)["ok"]
+        with pytest.raises(NotFoundError):
+            lake.warden.audit_verify("0000000000000000")
 
 
 def test_origin_of_a_snapshot(lake: Lake) -> None:
@@ -162,6 +231,46 @@ def test_who_is_behind_an_overwrite(lake: Lake) -> None:
     (found,) = lake.warden.audit_who(data)
     assert found["snapshot"] == f"lake.db.raw@{number}"
     assert found["operator"] == "j.smith"
+
+
+def announced(site: Site, uuid: str, table: str, number: int) -> str:
+    """A run of expiry has kept a table's metadata, and died."""
+    ledger = site.warden._deployment.ledger
+    ledger.runs.start("e1", EXPIRY, "p1", Actor("night", "w1", Trigger.SCHEDULE))
+    ledger.archives.add(Archive("e1", table, uuid, "file:///kept", "0" * 64, (number,), site.clock.now()))
+    return "e1"
+
+
+def test_who_expired_a_snapshot_is_told_only_where_it_is_on_record(lake: Lake) -> None:
+    """A run announced it and died; somebody else may have expired it since."""
+    lake.run(HISTORY)
+    table = lake.catalog().load_table("db.raw")
+    run = announced(lake, str(table.metadata.table_uuid), "lake.db.raw", lake.raw)
+    table.append(ROWS)
+    table.maintenance.expire_snapshots().by_id(lake.raw).commit()
+    lake.close()
+    made, gone = lake.warden.audit_who(f"lake.db.raw@{lake.raw}")
+    assert (made["outcome"], gone["run_id"]) == ("append", run)
+    assert gone["outcome"].startswith("to be expired; it is not on record")
+    lake.warden._deployment.ledger.runs.step(run, EXPIRED, {"table": "lake.db.raw", "changes": {"snapshots": 1}})
+    assert [one["outcome"] for one in lake.warden.audit_who(f"lake.db.raw@{lake.raw}")] == ["append", "expired"]
+
+
+def test_who_expired_an_id_that_was_committed_twice(tmp_path: Path) -> None:
+    """The first snapshot 3 was rolled back. The run met the second."""
+    with Site.at(tmp_path) as site:
+        table = site.paimon("clicks", 3)
+        site.run(HISTORY)
+        committed_again(table, 3)
+        site.run(HISTORY)
+        (uuid,) = {row["uuid"] for row in site.rows()}
+        run = announced(site, uuid, "stream.db.clicks", 3)
+        site.warden._deployment.ledger.runs.step(run, EXPIRED, {"table": "stream.db.clicks", "changes": {}})
+        committed_again(table, 3)
+        site.close()
+        told = [(one["outcome"], one.get("run_id")) for one in site.warden.audit_who("stream.db.clicks@3")]
+        assert told.count(("expired", run)) == 1
+        assert len([one for one in told if one[1] == run]) == 2  # of the first it is not known
 
 
 def test_graphs_are_whole_and_names_cannot_break_out(

@@ -113,6 +113,7 @@ def deployment(cost: Cost | None = None, ran: list[Run] | None = None) -> Any:
         ledger=SimpleNamespace(
             runs=SimpleNamespace(list=lambda limit: runs() if ran is None else ran),
             plans=SimpleNamespace(list=lambda job, limit: []),
+            activity=SimpleNamespace(reclaimed=lambda since: [(NOW, 3 << 30)]),
         ),
     )
 

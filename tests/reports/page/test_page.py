@@ -147,6 +147,12 @@ def test_a_fleet_of_none_has_a_page() -> None:
     assert "There is no table to show" in tree.text
 
 
+def test_what_was_saved_is_said() -> None:
+    said = Tree(page(names(5))).text
+    assert "Freed in 30 days" in said
+    assert "0.07 USD a month saved" in said
+
+
 def test_without_the_forecast_the_page_says_so() -> None:
     assert "made without the forecast" in page(names(5), forecast=False)
 

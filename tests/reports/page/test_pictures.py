@@ -39,6 +39,6 @@ def test_a_scale_is_short_and_reaches_about_as_far_as_the_values(highest: float)
 
 
 def test_shares_and_sentences() -> None:
-    assert [percent(share) for share in (None, 0.0, 0.001, 0.5)] == ["unknown", "0 %", "under 1 %", "50 %"]
-    assert sentence("no plan has looked at it yet") == "No plan has looked at it yet."
+    assert [percent(share) for share in (None, 0.0, 0.001, 0.5)] == ["unknown", "0%", "under 1%", "50%"]
+    assert sentence("orphan cleanup has not looked at it yet") == "Orphan cleanup has not looked at it yet."
     assert shown("a\x1bb") == "a\\x1bb"

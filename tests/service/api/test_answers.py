@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lakewarden.model.plan import PLAN_FILE
 from lakewarden.model.service import RequestKind, RequestStatus, Role
 from lakewarden.service.api import live
 from lakewarden.service.api.asks import MOST_WAITING
+from lakewarden.service.api.maintenance import of_tenant
 from lakewarden.service.service import Service
 from tests.service.pages.fleet import ADA, fill
 from tests.support.promtool import promtool
@@ -163,6 +165,10 @@ def test_maintenance_is_asked_for_once_by_one_key(api: Api) -> None:
     assert (made["kind"], made["job"], made["status"]) == ("plan", "orphan-cleanup", "queued")
     assert made["arguments"] == {"select": ["prod.a[[]c]me.*"]}
     assert api.post("maintenance", body, Idempotency_Key="monday") == made
+    dotted = api.post("maintenance", {"job_type": "orphans", "catalog": "prod", "tenant": "a.b"})
+    assert dotted["arguments"] == {"select": ["prod.`a.b`.*"]}
+    nowhere = api.post("maintenance", {"job_type": "orphans", "tenant": "acme"}, wanted=404)
+    assert nowhere["code"] == "LW-CORE-010", "no pattern at all would be every table"
     assert (
         api.post("maintenance", {**body, "dry_run": False}, Idempotency_Key="monday", wanted=409)["code"]
         == "LW-SERVICE-003"
@@ -171,11 +177,47 @@ def test_maintenance_is_asked_for_once_by_one_key(api: Api) -> None:
     assert other["request_id"] != made["request_id"], "another token's key is another key"
     assert api.post("maintenance", {"job_type": "snapshot-expiry"})["kind"] == "run"
     assert api.post("maintenance", {"job_type": "no-such-job"}, wanted=400)["code"] == "LW-CONF-002"
-    assert api.post("maintenance", {**body, "select": ["a.*"]}, wanted=422)["errors"]
+    assert api.post("maintenance", {**body, "select": "a.*"}, wanted=422)["errors"]
     assert (
         api.post("maintenance", {"job_type": "orphans", "everything": True}, wanted=422)["docs"]
         == "/errors/LW-CONF-003"
     )
+
+
+def test_a_run_is_known_while_it_is_at_work(api: Api) -> None:
+    asked = api.post("maintenance", {"job_type": "cleanup_stale_branches"})
+    where, ledger = f"requests/{asked['request_id']}", api.service.ledger
+    assert ledger.requests.claim("w1") is not None
+    assert api.get(where)["run_id"] is None
+    ledger.requests.note(asked["request_id"], "w1", plan_id="p1", plan_path="file:///p1/")
+    assert api.get(where)["run_id"] is None
+    ledger.plans.claim("p1", "run-1")
+    ledger.runs.start("run-1", "stale-branches", "p1", ADA)
+    assert api.get(where)["run_id"] == "run-1"
+    assert api.get("runs/run-1")["status"] == "running"
+
+
+def test_a_tenant_is_nobody_elses_namespace(filled: Api) -> None:
+    asked = filled.post("maintenance", {"job_type": "cleanup_stale_branches", "tenant": "acme"})
+    assert asked["arguments"] == {"select": ["prod.acme.*"]}, "*.acme.* would be prod.umbrella.acme.orders too"
+
+
+def test_maintenance_of_some_tables_of_a_tenant(filled: Api) -> None:
+    body = {"job_type": "cleanup_stale_branches", "catalog": "prod", "select": ["*.orders"]}
+    assert filled.post("maintenance", body)["arguments"] == {"select": ["*.orders"], "within": ["prod.*"]}
+    asked = filled.post("maintenance", {**body, "tenant": "acme"})
+    assert asked["arguments"] == {"select": ["*.orders"], "within": ["prod.acme.*"]}
+    told = filled.client.get(f"/requests/{asked['request_id']}", headers=filled.headers[Role.VIEWER]).text
+    assert "*.orders" in told
+    assert "prod.acme.*" in told
+
+
+def test_a_tenants_tables_are_those_that_the_configuration_says() -> None:
+    tenants = {"prod.acme.special": "zeta", "prod.acme_*": "acme", "prod.*": "rest"}
+    assert of_tenant("acme", ["lake", "prod"], tenants) == (["prod.acme_*"], ["prod.acme.special"])
+    assert of_tenant("beta", ["prod"], tenants) == (["prod.beta.*"], list(tenants)), "the rest's: nothing is left of it"
+    assert of_tenant("zeta", ["lake"], tenants) == (["lake.zeta.*"], ["prod.acme_*", "prod.*"])
+    assert of_tenant("acme", ["prod"], {"prod.acme.special": "zeta"}) == (["prod.acme.*"], ["prod.acme.special"])
 
 
 def test_a_plan_waits_for_somebody_else_to_agree(tmp_path: Path) -> None:
@@ -208,10 +250,12 @@ def test_audit_asks_where_data_came_from(api: Api) -> None:
     assert api.post("audit/verify")["kind"] == "audit"
 
 
-def test_too_much_that_waits_is_refused(api: Api) -> None:
+def test_too_much_that_waits_is_refused_and_what_waits_is_found_again(api: Api) -> None:
+    first = api.post("plans", {"job_type": "orphans"}, Idempotency_Key="monday")
     for number in range(MOST_WAITING):
         api.service.ledger.requests.create(f"r{number}", RequestKind.OBSERVE, ADA)
     assert api.post("observe", wanted=429)["code"] == "LW-SERVICE-009"
+    assert api.post("plans", {"job_type": "orphans"}, Idempotency_Key="monday") == first
 
 
 def test_a_body_that_is_too_long_is_not_read(api: Api) -> None:
@@ -253,6 +297,27 @@ def test_events_come_live_and_go_on_where_somebody_stopped(api: Api, monkeypatch
     steps = api.client.get("/api/v1/runs/run-1/events", headers=api.headers[Role.VIEWER]).text
     assert steps.startswith("id: 1\nevent: begin\n")
     assert steps.endswith("event: over\ndata: {}\n\n")
+
+
+def test_a_stream_ends_with_the_token_that_opened_it(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY_SECONDS", 0.02)
+    made = api.post("plans", {"job_type": "orphans"})["request_id"]
+    api.service.ledger.requests.event(made, "progress", {"done": 1})
+    came: list[str] = []
+
+    def watch() -> None:
+        with api.client.stream("GET", f"/api/v1/requests/{made}/events", headers=api.headers[Role.VIEWER]) as answer:
+            came.extend(answer.iter_lines())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    while not live._open_streams and watcher.is_alive():
+        time.sleep(0.01)
+    assert watcher.is_alive()
+    api.service.ledger.tokens.revoke(f"a-{Role.VIEWER}")
+    watcher.join(20)
+    assert not watcher.is_alive(), "nobody works on the request, so that the stream would never end"
+    assert "event: over" not in came
 
 
 def test_a_run_is_stopped_through_its_request(tmp_path: Path) -> None:

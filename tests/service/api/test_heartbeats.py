@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import uvicorn
+from fastapi.testclient import TestClient
 
 import lakewarden
 from lakewarden.model.errors import ArgumentError, LakewardenError, StateError
@@ -55,7 +56,9 @@ def test_a_writer_is_at_work_while_the_block_is_open(service: Service, url: str)
             assert time.monotonic() < deadline, "no second beat came"
             time.sleep(0.05)
         assert again[0].since == first.since, "what was written since the first beat is covered"
-    assert beats.every() == []
+    assert beats.live(service.clock.now()) == beats.every() == []
+    [after] = beats.records(service.clock.now())
+    assert (after.made_by, after.ended_by, after.beat.since) == ("a-operator", "a-operator", first.since)
 
 
 def test_a_writer_that_is_not_protected_knows(service: Service, url: str) -> None:
@@ -103,6 +106,39 @@ def test_beats_are_listed_and_ended_by_table(service: Service) -> None:
         {"table": "c.n.a", "prefix": "s3://b", "ttl_seconds": 0},
     ):
         assert client.put("/api/v1/heartbeats/w", headers=headers, json=body).status_code in (400, 422)
+    assert all(one["silent"] for one in client.get("/api/v1/heartbeats").json()["heartbeats"])
     unknown = client.put("/api/v1/heartbeats/w", headers=headers, json={"table": "no.such.table"})
     assert unknown.status_code == 404
     assert service.ledger.heartbeats.every() == []
+
+
+def begun(client: TestClient, name: str, headers: Mapping[str, str]) -> None:
+    body = {"table": TABLE, "prefix": PLACE, "ttl_seconds": 600}
+    assert client.put(f"/api/v1/heartbeats/{name}", headers=headers, json=body).status_code == 200
+
+
+def test_a_heartbeat_is_ended_by_whoever_began_it_or_by_an_approver(service: Service) -> None:
+    """Ended by anybody, it would leave the files that another writer has not committed yet to the next plan."""
+    client = client_of(service)
+    ada, bob = (bearer(token(service, Role.OPERATOR, name)) for name in ("ada", "bob"))
+    eve = bearer(token(service, Role.APPROVER, "eve"))
+    begun(client, "w", ada)
+    refused = client.delete("/api/v1/heartbeats/w", headers=bob)
+    assert (refused.status_code, refused.json()["code"]) == (403, "LW-SERVICE-002")
+    begun(client, "w", bob)
+    assert client.delete("/api/v1/heartbeats/w", headers=bob).status_code == 403, "who goes on beating did not begin it"
+    assert client.delete("/api/v1/heartbeats/w", headers=ada).json() == {"ended": 1}
+    [shown] = client.get("/api/v1/heartbeats").json()["heartbeats"]
+    assert (shown["made_by"], shown["ended_by"], shown["silent"]) == ("ada", "ada", True)
+    assert [beat.prefix for beat in service.ledger.heartbeats.protecting(service.clock.now())] == [PLACE]
+    begun(client, "w", ada)
+    assert client.delete("/api/v1/heartbeats/w", headers=eve).json() == {"ended": 1}
+    assert client.get("/api/v1/heartbeats").json()["heartbeats"][0]["ended_by"] == "eve"
+
+
+def test_what_a_writer_began_in_the_state_is_no_operators_to_end(service: Service, tmp_path: Path) -> None:
+    client = client_of(service)
+    bob = bearer(token(service, Role.OPERATOR, "bob"))
+    with lakewarden.heartbeat(TABLE, config=tmp_path / "lakewarden.toml", writer="w", prefix=PLACE):
+        begun(client, "w", bob)
+        assert client.delete("/api/v1/heartbeats/w", headers=bob).status_code == 403

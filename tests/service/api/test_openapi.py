@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tests.docs.pages import DOCS, code_in, rows
+from tests.docs.pages import text_of as page_of
 from tools.openapi import PAGE, described, text_of
 
 
@@ -21,3 +23,13 @@ def test_every_route_says_what_it_does_and_how_it_fails() -> None:
             if path.startswith("/api/v1"):
                 assert {"401", "403", "404", "409", "422", "503"} <= operation["responses"].keys(), named
                 assert operation.get("tags"), named
+
+
+def test_a_route_is_described_alike_for_people_and_for_programs() -> None:
+    said = {code_in(cells[0]): cells[2] for cells in rows(page_of(DOCS / "how-to" / "api.md"), "route")}
+    described = {
+        f"{method.upper()} {path}": " ".join(one["description"].split())
+        for path, methods in json.loads(PAGE.read_text(encoding="utf-8"))["paths"].items()
+        for method, one in methods.items()
+    }
+    assert said == described

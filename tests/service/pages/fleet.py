@@ -16,7 +16,7 @@ from lakewarden.ledger.requests import Ended
 from lakewarden.ledger.schedules import Schedule
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import Refusal
-from lakewarden.model.plan import PartFile, Plan, TablePlan, Tally
+from lakewarden.model.plan import PLAN_FILE, PartFile, Plan, TablePlan, Tally
 from lakewarden.model.ports import FileOutcome, Heartbeat, JournalFile
 from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.pipeline import columns as c
@@ -153,6 +153,7 @@ def write_plan(
         (),
         (PartFile("part-0.parquet", hashlib.sha256(data).hexdigest(), files, len(data)),),
     ).sealed()
+    (folder / PLAN_FILE).write_bytes(plan.dumps())
     ledger.plans.save(plan, f"file://{folder}/")
     return plan
 

@@ -1,4 +1,4 @@
-"""From an empty page to files in quarantine and back: a real lake, a real runner, a real browser."""
+"""From an empty page to files in quarantine, with a stop on the way, and back: a real lake, a real runner, a real browser."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ SLOW = 120_000
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     policy = {"dry_run": False, "approval": True, "delete_mode": "quarantine", "confirmations": 1}
+    # One file a batch and a pause between batches: somebody has the time to press a button.
+    policy |= {"batch_size": 1, "rate_limit_ms": 700, "max_concurrent_deletions": 1}
     made = make_world(tmp_path_factory.mktemp("lake") / "world", ("sales.orders",), **policy)
     yield made
     made.close()
@@ -51,7 +53,9 @@ def site(world: World) -> Iterator[Site]:
     wiring.close()
 
 
-def test_a_plan_is_asked_for_approved_applied_and_taken_back(spark: Any, look: Open, site: Site, world: World) -> None:
+def test_a_plan_is_asked_for_approved_cancelled_applied_and_taken_back(
+    spark: Any, look: Open, site: Site, world: World
+) -> None:
     planted = world.planted()
     operator = look("/", Role.OPERATOR)
     operator.get_by_role("button", name="Look again").click()
@@ -72,6 +76,16 @@ def test_a_plan_is_asked_for_approved_applied_and_taken_back(spark: Any, look: O
 
     approver = look(operator.url, Role.APPROVER)
     approver.get_by_role("button", name="Approve").click()
+    expect(approver.locator("progress")).to_be_visible(timeout=SLOW)
+    approver.get_by_role("button", name="Cancel after this batch").click()
+    expect(approver.locator("#state")).to_contain_text("cancelled", timeout=SLOW)
+    left = [path for path in planted if path.exists()]
+    assert 0 < len(left) < len(planted)
+    assert world.lost() == set()
+
+    approver.goto(operator.url)
+    expect(approver.locator("main")).to_contain_text("It was stopped before its end")
+    approver.get_by_role("button", name="Go on").click()
     expect(approver.locator("#state")).to_contain_text("done", timeout=SLOW)
     assert not any(path.exists() for path in planted)
     assert world.lost() == set()

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from lakewarden.ledger.requests import Ended, Request
+from lakewarden.model.ports import FileOutcome, JournalFile
 from lakewarden.model.service import RequestKind, RequestStatus, Role
 from tests.service.pages.conftest import Open, Site
 from tests.service.pages.fleet import ADA, DAMAGED, write_plan, write_run
@@ -50,6 +51,41 @@ def test_apply_a_plan_and_watch_it_finish(look: Open, site: Site) -> None:
     expect(page.get_by_role("button", name="Apply")).to_have_count(0)
 
 
+def test_a_run_at_work_is_told_whole_and_the_keyboard_stays_where_it_was(
+    look: Open, site: Site, tmp_path: Path
+) -> None:
+    ledger, now = site.service.ledger, site.service.clock.now()
+    plan = write_plan(ledger, tmp_path / "plan", now - timedelta(minutes=50))
+    ledger.requests.create("req-watched", RequestKind.APPLY, ADA, job=plan.job, plan_id=plan.plan_id)
+    asked = claimed(site, RequestKind.APPLY)
+    ledger.plans.claim(plan.plan_id, "run-watched")
+    ledger.runs.start("run-watched", plan.job, plan.plan_id, plan.actor)
+    page = look("/runs/run-watched", Role.OPERATOR)
+    journal = page.locator("section", has=page.get_by_role("heading", name="Journal"))
+    expect(journal).to_contain_text("No batch was begun yet.")
+    page.get_by_role("button", name="Cancel after this batch").focus()
+    files = [JournalFile(f"s3://lake/watched/{n}.parquet", 1 << 20, now, None, "a.b.c", "data") for n in range(3)]
+    ledger.journal.intent("run-watched", 0, files)
+    ledger.journal.outcomes("run-watched", 0, [FileOutcome(file.uri, "quarantined") for file in files])
+    expect(journal).to_contain_text("3 quarantined")  # by itself, as all that follows
+    assert page.evaluate("document.activeElement.textContent") == "Cancel after this batch"
+    ended = {
+        "run_id": "run-watched",
+        "plan_id": plan.plan_id,
+        "job": plan.job,
+        "status": "done",
+        "changed": {"files": 3},
+    }
+    tally, nothing = {"files": 3, "bytes": 3 << 20}, {"files": 0, "bytes": 0}
+    kept = {"restorable_until": (now + timedelta(days=7)).isoformat(), "absent": 0, "kept": {}, "failed": []}
+    ledger.runs.finish(
+        "run-watched", "done", {**ended, "deleted": nothing, "hidden": nothing, "quarantined": tally, **kept}
+    )
+    ledger.requests.finish(asked.request_id, RUNNER, Ended(RequestStatus.DONE, run_id="run-watched"))
+    expect(page.get_by_role("button", name="Restore from quarantine")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("3 files quarantined (3.0 MiB)")
+
+
 def test_cancel_a_request_that_is_at_work(look: Open, site: Site) -> None:
     ledger = site.service.ledger
     ledger.requests.create("req-long", RequestKind.RUN, ADA, job="orphan-cleanup")
@@ -86,7 +122,8 @@ def test_search_a_files_fate(look: Open, site: Site) -> None:
     told = {"uri": site.ids["uri"], "status": "deleted", "exists": False}
     site.service.ledger.requests.finish(asked.request_id, RUNNER, Ended(RequestStatus.DONE, result=told))
     page.get_by_role("link", name="To the file's fate").click()
-    expect(page.locator("main")).to_contain_text("It was deleted by this deployment.")
+    expect(page.locator("main")).to_contain_text("in quarantine")
+    expect(page.locator("main")).to_contain_text("run run-used can be taken back until")
 
 
 def test_restore_from_quarantine(look: Open, site: Site) -> None:
@@ -147,7 +184,16 @@ def test_a_planner_cannot_approve_and_a_rejected_plan_cannot_be_applied(look: Op
 def test_a_viewer_changes_nothing(look: Open, site: Site) -> None:
     page = look("/")
     before = [one.request_id for one in site.service.ledger.requests.list(limit=100)]
-    forms = ("/freeze", "/observe", "/plans", "/forecast", "/audit", "/leases/release", "/requests/req-queued/cancel")
+    forms = (
+        "/freeze",
+        "/observe",
+        "/restore-drill",
+        "/plans",
+        "/forecast",
+        "/audit",
+        "/leases/release",
+        "/requests/req-queued/cancel",
+    )
     own = (f"/plans/{site.ids['used']}/apply", f"/plans/{site.ids['used']}/decide", "/runs/run-used/restore")
     for path in (*forms, *own):
         answer = page.request.post(path, form={"csrf": "x", "reason": "x", "job": "compaction", "uri": "s3://a/b"})

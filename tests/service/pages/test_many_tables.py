@@ -1,4 +1,4 @@
-"""Ten thousand tables: every page answers at once, and none has a block for each."""
+"""Ten thousand tables: every page answers at once over HTTP, and none has a block for each. `pytest -s` prints the figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
-from fastapi.testclient import TestClient
 
+from lakewarden.ledger.remembered import Remembered
 from lakewarden.model.actor import Actor
 from lakewarden.model.plan import Plan, TablePlan, Tally
+from tests.service.pages.conftest import served
 from tests.service.pages.fleet import DAMAGED, fill
 from tests.service.pages.places import places
 from tests.support.service import client_of, service_in
@@ -20,13 +22,14 @@ TABLES = 10_000
 SECONDS = 0.3
 LARGEST = 200_000  # bytes of a page
 
-Asked = tuple[TestClient, dict[str, str]]
+Asked = tuple[httpx.Client, dict[str, str]]
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("fleet")
     service = service_in(folder)
+    service.ledger.fleet._remembered = Remembered(0)  # everybody is the first one who asks
     ids = fill(service, folder / "plans", TABLES)
     now = service.clock.now()
     plan = Plan(
@@ -52,20 +55,21 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         (),
     ).sealed()
     service.ledger.plans.save(plan, f"file://{folder}/large/")
-    yield client_of(service), {**ids, "large": plan.plan_id}
-    service.ledger.close()
+    for site in served(service, {**ids, "large": plan.plan_id}):
+        with httpx.Client(base_url=site.address) as client:
+            yield client, site.ids
 
 
-def asked_in(client: TestClient, path: str) -> tuple[float, str]:
-    """The best of three: a machine with other work is not what is measured."""
-    best, text = 9.0, ""
-    for _ in range(3):
+def asked_in(client: httpx.Client, path: str) -> tuple[list[float], str]:
+    """How long each of five answers took: the first finds nothing that is remembered from before."""
+    took, text = [], ""
+    for _ in range(5):
         began = time.perf_counter()
         answer = client.get(path)
-        best = min(best, time.perf_counter() - began)
+        took.append(time.perf_counter() - began)
         assert answer.status_code in (200, 404), path
         text = answer.text
-    return best, text
+    return took, text
 
 
 def test_every_page_answers_at_once_and_stays_small(fleet: Asked) -> None:
@@ -74,14 +78,20 @@ def test_every_page_answers_at_once_and_stays_small(fleet: Asked) -> None:
         "searched": "/tables?search=events_09",
         "filtered": "/tables?health=refused&tenant=tenant_07&format=iceberg",
         "sorted": "/tables?sort=reclaimable_bytes&down=1&offset=9000",
+        "by reason": "/tables?code=LW-TABLE-002&sort=identifier",
+        "plan's files searched": f"/plans/{ids['waiting']}?search=day%3D3&verdict=orphan",
+        "runs filtered": "/runs?job=orphan-cleanup&status=done",
+        "branches searched": "/branches?search=events_00",
         "large plan": f"/plans/{ids['large']}",
         "last table": "/tables/prod.tenant_39.events_09999",
     }
     slow, large = {}, {}
     for name, path in {**places(ids), **more}.items():
-        seconds, text = asked_in(client, path)
-        if seconds > SECONDS:
-            slow[name] = round(seconds, 3)
+        took, text = asked_in(client, path)
+        print(f"{name:24} {took[0] * 1000:6.0f} ms, then {min(took) * 1000:4.0f} ms {len(text) / 1024:6.0f} KiB")
+        # The best of five: a machine with other work is not what is measured.
+        if min(took) > SECONDS:
+            slow[name] = round(min(took), 3)
         if len(text) > LARGEST:
             large[name] = len(text)
     assert not slow

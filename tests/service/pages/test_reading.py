@@ -48,6 +48,31 @@ def test_no_page_is_wider_than_a_telephone(look: Open, site: Site) -> None:
         assert wide <= 400, (name, wide)
 
 
+def test_no_list_is_cut_on_a_lap(look: Open, site: Site) -> None:
+    """A list that is wider than its place can be moved sideways, but nobody sees what is out of sight."""
+    page, cut = look("/", Role.APPROVER, viewport={"width": 1180, "height": 800}), {}
+    for name, path in places(site.ids).items():
+        page.goto(path)
+        over = page.eval_on_selector_all(".wide", "all => all.map(one => one.scrollWidth - one.clientWidth)")
+        if any(pixels > 0 for pixels in over):
+            cut[name] = over
+    assert not cut
+
+
+def test_no_table_is_cut_on_a_telephone(look: Open, site: Site) -> None:
+    """Nobody sees there that there is more beside what fits. A graph of tables is a picture, and may be moved."""
+    page, cut = look("/", Role.APPROVER, viewport={"width": 390, "height": 800}), {}
+    for name, path in places(site.ids).items():
+        page.goto(path)
+        over = page.eval_on_selector_all(
+            ".wide:has(> table)",
+            "all => all.map(one => [one.getAttribute('aria-label'), one.scrollWidth - one.clientWidth])",
+        )
+        if wider := [(told, pixels) for told, pixels in over if pixels > 0]:
+            cut[name] = wider
+    assert not cut
+
+
 def test_the_keyboard_reaches_the_content_first_and_then_the_pages_in_order(look: Open) -> None:
     page = look("/")
     page.keyboard.press("Tab")

@@ -45,7 +45,7 @@ def test_the_search_sees_every_spelling() -> None:
 
 
 def test_the_package_opens_a_warden() -> None:
-    assert set(lakewarden.__all__) == {"__version__", "heartbeat", "lineage", "open"}
+    assert set(lakewarden.__all__) == {"__version__", "heartbeat", "lineage", "open", "validate_lineage"}
     given = inspect.signature(lakewarden.open).parameters
     assert next(iter(given)) == "config"
     assert given["config"].default is None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from lakewarden.cli.main import main
 from lakewarden.model.actor import Actor
 from lakewarden.model.clock import SystemClock
 from lakewarden.model.errors import LeaseLostError
+from lakewarden.model.run import RunResult, RunStatus
 from lakewarden.steps.apply.openlineage import Endpoint, RunEvents
 from tests.support.worlds import World, hand_plan, make_world
 
@@ -118,3 +123,89 @@ def test_a_receiver_that_refuses_hangs_or_is_not_there_disturbs_no_run(tmp_path:
             assert time.monotonic() - began < 8
             world.close()
     assert len(receiver.heard) == 2
+
+
+@contextlib.contextmanager
+def dripping() -> Iterator[str]:
+    """A receiver that answers one letter at a time and never ends: every read is in time."""
+    over = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                threading.Thread(target=drip, args=(client,), daemon=True).start()
+
+    def drip(client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            while not over.wait(0.2):
+                client.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        over.set()
+
+
+def test_a_process_ends_though_the_receiver_never_does(tmp_path: Path) -> None:
+    """Whoever waits for a command waits for its run, and for the receiver once at most; one line says what went wrong."""
+    with dripping() as url:
+        world = world_telling(tmp_path, url, timeout_seconds=1.0)
+        plan = hand_plan(world)
+        world.close()
+        command = [sys.executable, "-m", "lakewarden", "apply", plan.path, "--yes", "--config", str(world.config)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "done" in done.stdout
+    # Beside the steps of the command, where it was slow enough to tell of any.
+    assert len([line for line in done.stderr.splitlines() if "OpenLineage" in line]) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_night_waits_once_for_a_receiver_that_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = make_world(tmp_path, ("sales.orders",))
+    plan = hand_plan(world).plan
+    world.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        events = RunEvents(Endpoint(url, "warden-prod", None, 0.7), SystemClock())
+        began = time.monotonic()
+        for number in range(6):
+            with events.telling(f"{number:016x}", plan, Actor("ada", "w1")) as done:
+                done.append(RunResult(f"{number:016x}", plan.plan_id, plan.job, RunStatus.DONE))
+        assert time.monotonic() - began < 2
+    assert capsys.readouterr().err.count("OpenLineage") == 1
+
+
+def test_a_receiver_that_is_back_hears_of_runs_again(tmp_path: Path, receiver: Receiver) -> None:
+    world = make_world(tmp_path, ("sales.orders",))
+    plan = hand_plan(world).plan
+    world.close()
+
+    class Passing(SystemClock):
+        later = 0.0
+
+        def boot(self) -> float:
+            return super().boot() + self.later
+
+    clock = Passing()
+    events = RunEvents(Endpoint("http://127.0.0.1:1", "warden-prod", None, 0.5), clock)
+    for url, later in (("http://127.0.0.1:1", 0.0), (receiver.url, 0.0), (receiver.url, 3600.0)):
+        events.endpoint, clock.later = replace(events.endpoint, url=url), later
+        with events.telling("0123456789abcdef", plan, Actor("ada", "w1")) as done:
+            done.append(RunResult("0123456789abcdef", plan.plan_id, plan.job, RunStatus.DONE))
+    assert [document["eventType"] for _, _, document in receiver.heard] == ["START", "COMPLETE"]
+
+
+@pytest.mark.parametrize(("job", "outputs"), [("orphan-cleanup", 1), ("lineage-check", 0), ("history", 0)])
+def test_only_a_job_that_changes_tables_has_outputs(tmp_path: Path, receiver: Receiver, job: str, outputs: int) -> None:
+    """Else every table of the fleet would seem to be made by the job that only looks at it."""
+    world = make_world(tmp_path, ("sales.orders",))
+    plan = replace(hand_plan(world).plan, job=job)
+    world.close()
+    events = RunEvents(Endpoint(receiver.url, "warden-prod", None, 5.0), SystemClock())
+    with events.telling("0123456789abcdef", plan, Actor("ada", "w1")) as done:
+        done.append(RunResult("0123456789abcdef", plan.plan_id, plan.job, RunStatus.DONE))
+    end = receiver.heard[-1][2]
+    assert (len(end["inputs"]), len(end["outputs"])) == (1, outputs)

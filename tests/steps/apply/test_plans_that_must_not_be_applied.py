@@ -6,6 +6,7 @@ import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -50,6 +51,21 @@ def test_an_edited_header(world: World) -> None:
         world.apply(plan.path)
     assert untouched(world)
     assert world.exit_code("apply", plan.path, "--yes") == 5
+
+
+def test_a_plan_that_another_command_finishes_while_this_one_waits_is_used(world: World, monkeypatch: Any) -> None:
+    plan, leases = hand_plan(world), world.warden._deployment.leases
+    acquire = type(leases).acquire
+
+    def late(self: Any, key: str, *args: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        world.apply(plan.path)
+        return acquire(self, key, *args, **more)
+
+    monkeypatch.setattr(type(leases), "acquire", late)
+    with pytest.raises(PlanUsedError, match="was finished meanwhile by run") as refused:
+        world.apply(plan.path)
+    assert "A plan is used once" in refused.value.hint
 
 
 def test_an_edited_header_with_a_fitting_id_is_nobodys_plan(world: World) -> None:

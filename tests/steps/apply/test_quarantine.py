@@ -55,6 +55,11 @@ def test_files_go_to_the_trash_and_come_back(world: World) -> None:
     assert taken.read_bytes() == b"somebody else's"
     assert all(path.read_bytes() == content[path] for path in content if path != taken)
     assert world.warden.audit_verify()["ok"]
+    # Whoever asks for a file is told who took it away, and who brought it back; never of one that did not come back.
+    world.warden.restore(result.run_id)
+    told = {path: [(one["outcome"], one["run_id"]) for one in world.warden.audit_who(str(path))] for path in content}
+    went, came = ("quarantined", result.run_id), ("restored", back.run_id)
+    assert told == {path: [went] if path == taken else [went, came] for path in content}
 
 
 def _path(world: World) -> str:

@@ -168,9 +168,10 @@ def _work(deployed: Deployed, scene: Scene, vanish: Callable[[], None]) -> Work:
     if work.result is not None:
         work.failures = [(failed.code, f"{failed.uri} {failed.message}") for failed in work.result.failed]
     elif work.plan is not None:
-        (run,) = deployed.warden.runs(limit=1)
-        steps = [step["detail"] for step in deployed.warden.run_detail(run["run_id"])["steps"]]
-        work.failures = [(str(step["code"]), str(step)) for step in steps if "code" in step]
+        # None where brakes hold all that the plan would change: it was refused before there was a run.
+        for run in deployed.warden.runs(limit=1):
+            steps = [step["detail"] for step in deployed.warden.run_detail(run["run_id"])["steps"]]
+            work.failures = [(str(step["code"]), str(step)) for step in steps if "code" in step]
     return work
 
 

@@ -27,7 +27,6 @@ from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import LOAD_THREADS, Fleet
 from lakewarden.steps.plan.document import Request, draw_up, planned_root, table_plan, to_change
 
-STAGES = 4
 Policies = Mapping[str, CompactionPolicy]
 
 
@@ -39,10 +38,10 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     now = deployment.clock.now()
     session = deployment.warm_spark()
 
-    progress("load tables", 0, STAGES)
+    progress("load tables", 0, 0)
     fleet, policies, chosen = to_change(deployment, request, Job.COMPACTION, CompactionPolicy.of, now)
 
-    progress("look at tables", 1, STAGES)
+    progress("look at tables", 0, 0)
     surveys = _with_engine(session, dict(_surveys(deployment, fleet, policies, chosen)))
     rules = {
         number: _rules(state, policies[state.identifier], survey, now)
@@ -51,7 +50,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     }
     rate, budget = _limits(deployment, policies)
 
-    progress("group files", 2, STAGES)
+    progress("group files", 0, 0)
     wanted = ToRead.of(
         (
             (n, _head_only(state := fleet.states[n], surveys[state.identifier], policies[state.identifier].branch))
@@ -64,7 +63,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         read, workers, place = read_task(deployment), workers_of(deployment), request.directory
         grouped = in_spark(lambda: plan_groups(session.result(), wanted, read, workers, rules, budget, place))
 
-    progress("write the plan", 3, STAGES)
+    progress("write the plan", 0, 0)
     refusals = refusals_of(fleet, Findings())
     tables: list[TablePlan] = []
     for number, state in enumerate(fleet.states):
@@ -96,7 +95,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
         parts=grouped.parts,
         detail=_worth(grouped.ranked.curve, budget, rate, policies) if grouped.ranked.curve else None,
     )
-    progress("done", STAGES, STAGES)
     log.info("plan written", plan=result.plan.plan_id, groups=result.plan.totals()["changes"].get("groups", 0))
     return result
 
@@ -136,6 +134,7 @@ def _rules(state: TableState, policy: CompactionPolicy, survey: Compactable, now
         survey.several_specs,
         state.format,
         survey.layout,
+        survey.ordered,
     )
 
 

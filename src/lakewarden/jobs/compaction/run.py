@@ -28,6 +28,7 @@ from lakewarden.model.errors import LakewardenError, PlanOutdatedError, SparkFai
 from lakewarden.model.plan import Plan, TablePlan
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import Pointer
+from lakewarden.pipeline.settled import seldom_collecting
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
 from lakewarden.steps.apply.lineage import check_lineage, lineage
@@ -59,7 +60,7 @@ class Run(TableRun):
 
     def __init__(self, claim: Claim, rows: pa.Table) -> None:
         super().__init__(claim)
-        self._groups = _by_table(rows, {table.identifier: table.detail for table in claim.plan.tables})
+        self._groups = _by_table(rows, {table.identifier: table for table in claim.plan.tables})
         self._left: dict[str, str] = {step["group"]: step["why"] for step in self.steps(GROUP_LEFT)}
         self._commits = list(self.steps(COMPACTED))
         self._done: dict[str, Mapping[str, Any]] = {name: step for step in self._commits for name in step["groups"]}
@@ -77,6 +78,20 @@ class Run(TableRun):
 
     def settle(self) -> None:
         settle_leftovers(self)
+        for table in self.to_do() if self.claim.resumed else ():
+            self.attempt(table, self._note_made)
+
+    def _note_made(self, table: TablePlan) -> None:
+        """Write down what this run has committed to a table before it crashed, and did not get to write down."""
+        name = table.identifier
+        if (pointer := pointer_of(self.deployment, name)) is not None:
+            compactor = required(self.deployment.format_of(name).compactor, name)
+            self._record_made(table, compactor.made(pointer[1], str(table.detail["branch"]), self.run_id))
+
+    def _record_made(self, table: TablePlan, made: Sequence[Landed]) -> None:
+        for landed in made:
+            if not self._done.keys() >= set(landed.groups):
+                self._record(table, landed)
 
     def is_done(self, table: TablePlan) -> bool:
         return not self._open(table)
@@ -157,7 +172,7 @@ class Run(TableRun):
         return found
 
     def _round(self, round_: Sequence[tuple[TablePlan, list[GroupFiles]]]) -> None:
-        with ExitStack() as stack:
+        with seldom_collecting(), ExitStack() as stack:
             leases = RoundLeases(self._leases, stack)
             prepared: dict[str, _Table] = {}
             begun = self._begin(round_, stack, leases)
@@ -233,9 +248,7 @@ class Run(TableRun):
         check_lineage(self.deployment, self.plan, self.run_id, found.load(one.pointer, self.plan.cutoff))
         compactor = required(found.compactor, name)
         ready = compactor.prepare(one.pointer, table.uuid, one.groups, int(table.detail["target_bytes"]), self.run_id)
-        for group_name in ready.done:
-            # Committed by this run, which then crashed before it wrote that down.
-            self._done[group_name] = {}
+        self._record_made(table, ready.made)
         for group_name, why in ready.dropped.items():
             self._leave(table, group_name, why)
         leases.begun(ready)
@@ -356,15 +369,25 @@ def may_go_on(deployment: Deployment, runs: Sequence[str], plan: Plan) -> bool:
     return bool(tables) and (not budget or spent + asked <= budget)
 
 
-def _by_table(rows: pa.Table, details: Mapping[str, Mapping[str, Any]]) -> dict[str, list[GroupFiles]]:
+def _by_table(rows: pa.Table, tables: Mapping[str, TablePlan]) -> dict[str, list[GroupFiles]]:
     """The plan's groups, by table, in the order of their names, each on its table's branch."""
     found: dict[str, list[GroupFiles]] = {}
     several = [("uri", "list"), ("size", "sum"), ("reason", "min")]
     grouped = rows.group_by(["table", "group", "partition"]).aggregate(several)
     for row in grouped.sort_by([("table", "ascending"), ("group", "ascending")]).to_pylist():
-        branch = details[row["table"]]["branch"]
+        table = tables[row["table"]]
+        branch = table.detail["branch"]
+        planned_from = next((r.snapshot_id for r in table.refs if (r.kind, r.name) == ("branch", branch)), None)
         paths = tuple(sorted(row["uri_list"]))
-        group = GroupFiles(row["group"], paths, branch, row["partition"], row["size_sum"], row["reason_min"])
+        group = GroupFiles(
+            row["group"],
+            paths,
+            branch,
+            row["partition"],
+            row["size_sum"],
+            row["reason_min"],
+            planned_from=planned_from,
+        )
         found.setdefault(row["table"], []).append(group)
     return found
 

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lakewarden.steps.section import JobSection
+from lakewarden.model.lease import LONGEST_LEASE_SECONDS
+from lakewarden.steps.section import CronLine, JobSection
 
 
 class Compaction(JobSection):
@@ -16,7 +17,7 @@ class Compaction(JobSection):
         {"max_bytes_per_run", "bandwidth_share", "rate_bytes_per_second"}
     )
 
-    cron: str | None = "0 1 * * *"
+    cron: CronLine | None = "0 1 * * *"
     target_file_size_bytes: int | None = Field(default=None, ge=1 << 20)
     strategy: Literal["binpack", "sort", "zorder"] = "binpack"
     zorder_columns: str = ""
@@ -27,4 +28,4 @@ class Compaction(JobSection):
     max_bytes_per_run: int = Field(default=0, ge=0)
     bandwidth_share: float = Field(default=0.3, gt=0, le=1)
     rate_bytes_per_second: int = Field(default=0, ge=0)
-    lease_ttl_seconds: int = Field(default=300, ge=60, le=3600)
+    lease_ttl_seconds: int = Field(default=300, ge=60, le=LONGEST_LEASE_SECONDS)

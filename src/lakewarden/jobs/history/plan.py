@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from lakewarden.jobs.history.load_time import load_ms_of
 from lakewarden.jobs.history.months import due_months
 from lakewarden.ledger.history import Key
 from lakewarden.logs import bind
@@ -23,7 +23,7 @@ from lakewarden.model.table import TableState
 from lakewarden.pipeline.history.rows import month_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.history.files import damaged_files
-from lakewarden.steps.observe.fleet import LOAD_THREADS, load_fleet, pointer_of
+from lakewarden.steps.observe.fleet import LOAD_THREADS, load_fleet
 from lakewarden.steps.plan.document import Request, chosen_of, draw_up, policies_of, table_plan
 
 
@@ -79,7 +79,7 @@ def _survey(deployment: Deployment, state: TableState, lost: Mapping[int, str]) 
     if state.refusal is not None and not state.is_visible:
         return Survey(refusal=state.refusal)
     try:
-        load_ms = _load_ms(deployment, state.identifier)
+        load_ms = load_ms_of(deployment, state.identifier)
         rows = historian.rows(state)
         ids = [row.snapshot_id for row in rows]
         places = deployment.ledger.history.of_table(state.uuid, ids)
@@ -90,14 +90,6 @@ def _survey(deployment: Deployment, state: TableState, lost: Mapping[int, str]) 
         return Survey(len(rows), waiting, historian.size(state), load_ms)
     except LakewardenError as error:
         return Survey(refusal=error.refusal())
-
-
-def _load_ms(deployment: Deployment, identifier: str) -> float:
-    """How long it takes to find a table and to read its metadata, as every reader does first."""
-    began = time.perf_counter()
-    if (found := pointer_of(deployment, identifier)) is not None:
-        found[0].load(found[1], deployment.clock.now())
-    return (time.perf_counter() - began) * 1000
 
 
 def _tables(
@@ -140,7 +132,7 @@ def _detail(survey: Survey, months: Sequence[str]) -> dict[str, Any]:
         "metadata": {
             "bytes": survey.size.bytes,
             "logged": survey.size.logged,
-            "load_ms": round(survey.load_ms, 2),
+            "load_ms": survey.load_ms,
         },
     }
 

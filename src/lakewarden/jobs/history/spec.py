@@ -17,8 +17,10 @@ HISTORY = JobSpec(
         done="archived",
         label="TO ARCHIVE",
         cutoff="no file of a table is touched",
+        waiting="with something to do",
         verb="Archive",
-        undo="Nothing was taken from a table: the archive lies in the state location.",
+        others={"months": ("to sum up", "summed up"), "logs": ("to cut", "cut")},
+        undo="No snapshot and no file was taken from a table: the archive lies in the state location.",
     ),
     ability="historian",
 )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
+from lakewarden.model.lineage import OPERATIONS, OPERATIONS_OF
 from lakewarden.model.lineage_check import Checked, LineageCheckPolicy, check
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
@@ -18,8 +19,9 @@ from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import LOAD_THREADS, load_fleet
 from lakewarden.steps.plan.document import Request, chosen_of, draw_up, policies_of, table_plan
 
-# How many of the newest runs are looked at for one that was done.
-RUNS_LOOKED_AT = 50
+# How many of the newest runs are looked at for the last check of each table. A check of all tables is mostly the first
+# of them; what none of them looked at counts as never checked.
+RUNS_LOOKED_AT = 10
 
 
 def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
@@ -35,24 +37,27 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     states = [state for state in fleet.states if state.identifier in chosen and state.identifier not in fleet.unlisted]
 
     progress("check snapshots", 0, 0)
-    last = last_check(deployment)
-    found = dict(_checked(deployment, states, policies, now, last))
+    found = dict(_checked(deployment, states, policies, now, last_checks(deployment, states)))
 
     progress("write the plan", 0, 0)
     tables = tuple(_table(state, policies[state.identifier], found[state.identifier]) for state in states)
-    detail = {"last_check": last.isoformat()} if last else {}
-    result = draw_up(deployment, request, fleet, Job.LINEAGE_CHECK, now, tables=tables, detail=detail)
+    result = draw_up(deployment, request, fleet, Job.LINEAGE_CHECK, now, tables=tables)
     log.info("plan written", plan=result.plan.plan_id, violations=result.plan.totals()["changes"].get("violations", 0))
     return result
 
 
-def last_check(deployment: Deployment) -> datetime | None:
-    """When the newest check that is on record looked at the tables."""
+def last_checks(deployment: Deployment, states: Sequence[TableState]) -> dict[str, datetime]:
+    """When each table, by its uuid, was last looked at by a check that is on record: a check may have been of a few only."""
+    wanted = {state.uuid for state in states if state.refusal is None or state.is_visible}
+    found: dict[str, datetime] = {}
     for run in deployment.ledger.runs.list(RUNS_LOOKED_AT, job=Job.LINEAGE_CHECK):
-        saved = deployment.ledger.plans.get(run.plan_id) if run.plan_id and run.status == RunStatus.DONE else None
-        if saved is not None:
-            return saved.created_at
-    return None
+        if found.keys() >= wanted:
+            break
+        header = deployment.ledger.plans.header(run.plan_id) if run.plan_id and run.status == RunStatus.DONE else None
+        for table in header.tables if header is not None else ():
+            if table.refusal is None and header is not None:
+                found.setdefault(table.uuid, header.created_at)
+    return found
 
 
 def _checked(
@@ -60,7 +65,7 @@ def _checked(
     states: Sequence[TableState],
     policies: Mapping[str, LineageCheckPolicy],
     now: datetime,
-    last: datetime | None,
+    last: Mapping[str, datetime],
 ) -> Iterator[tuple[str, Checked | Refusal]]:
     """Each table's snapshots, tables side by side."""
 
@@ -75,7 +80,8 @@ def _checked(
         hours = policies[state.identifier].since_hours
         since = now - timedelta(hours=hours) if hours else None
         try:
-            return check(historian.rows(state) if rules.anything else (), rules, since, last)
+            rows = historian.rows(state) if rules.anything else ()
+            return check(rows, rules, since, last.get(state.uuid), OPERATIONS_OF.get(state.format, OPERATIONS))
         except LakewardenError as error:
             return error.refusal()
 

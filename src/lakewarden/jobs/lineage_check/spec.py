@@ -17,6 +17,7 @@ LINEAGE_CHECK = JobSpec(
         done="recorded",
         label="TO RECORD",
         cutoff="no table is changed",
+        waiting="with something to do",
         verb="Record",
         undo="No table was changed: the record is in the run.",
     ),

@@ -81,7 +81,7 @@ def _tables(
             continue
         survey = found.get(state.identifier, ManifestSurvey())
         reasons = [*refusals[state.identifier], *([survey.refusal] if survey.refusal else [])]
-        going = 0 if survey.left else survey.whole.manifests
+        going = 0 if survey.left else survey.whole.going
         yield table_plan(
             state,
             policies[state.identifier].as_values(),

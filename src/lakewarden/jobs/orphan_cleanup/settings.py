@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lakewarden.model.margins import MARGINS
-from lakewarden.steps.section import Floor, JobSection
+from lakewarden.steps.section import CronLine, Floor, JobSection
 
 
 class OrphanCleanup(JobSection):
@@ -19,7 +19,7 @@ class OrphanCleanup(JobSection):
         )
     }
 
-    cron: str | None = "0 6 * * *"
+    cron: CronLine | None = "0 6 * * *"
     grace_period_hours: int = Field(default=168, ge=0, le=24 * 3650)
     cleanup_interval_hours: int = Field(default=24, ge=1)
     batch_size: int = Field(default=1000, ge=1, le=100_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from lakewarden.model.roots import Root
 from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders, everything
 from lakewarden.pipeline.compare.verdicts import Rules
+from lakewarden.pipeline.spark.work import Starting
 from lakewarden.steps.compare.compare import Ground, compare
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.rules import owners_of
@@ -25,7 +25,6 @@ from lakewarden.steps.plan.document import Request
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.compare.compare import Memory
-    from lakewarden.pipeline.spark.session import SparkSession
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Sweep:
     chosen: frozenset[str]
     request: Request
     now: datetime
-    session: Future[SparkSession]
+    session: Starting
 
     @property
     def scheduled(self) -> bool:

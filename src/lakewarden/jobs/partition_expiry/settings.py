@@ -9,13 +9,13 @@ from pydantic import Field, field_validator
 
 from lakewarden.model.errors import ConfigError
 from lakewarden.model.partition_times import time_form
-from lakewarden.steps.section import JobSection
+from lakewarden.steps.section import CronLine, JobSection
 
 
 class PartitionExpiry(JobSection):
     """Keys without a value leave the matter to the table's own options."""
 
-    cron: str | None = "30 0 * * *"
+    cron: CronLine | None = "30 0 * * *"
     expiration_hours: float | None = Field(default=None, ge=1, le=24 * 36500)
     strategy: Literal["values-time", "update-time"] | None = None
     timestamp_formatter: str | None = Field(default=None, min_length=1)

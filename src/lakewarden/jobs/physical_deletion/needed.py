@@ -4,24 +4,20 @@ have the whole delay."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lakewarden.model.plan import Tally
 from lakewarden.model.roots import Root
 from lakewarden.model.verdict import Verdict
 from lakewarden.pipeline.compare.candidates import Candidates
 from lakewarden.pipeline.compare.holders import Holders
+from lakewarden.pipeline.spark.work import Starting
 from lakewarden.steps.compare.compare import Ground, compare
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.rules import release_rules
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.in_spark import in_spark
 from lakewarden.steps.observe.fleet import Fleet
-
-if TYPE_CHECKING:
-    from lakewarden.pipeline.spark.session import SparkSession
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,7 @@ class Released:
     parts: Sequence[str]
     roots: Sequence[Root]
     directory: str
-    session: Future[SparkSession]
+    session: Starting
 
 
 def needed_again(deployment: Deployment, released: Released, chosen: frozenset[str]) -> Findings:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lakewarden.model.margins import MARGINS
-from lakewarden.steps.section import Floor, JobSection
+from lakewarden.steps.section import CronLine, Floor, JobSection
 
 
 class PhysicalDeletion(JobSection):
@@ -18,7 +18,7 @@ class PhysicalDeletion(JobSection):
         )
     }
 
-    cron: str | None = "0 4 * * *"
+    cron: CronLine | None = "0 4 * * *"
     visibility_delay_hours: float = Field(default=24, ge=0, le=24 * 3650)
     batch_size: int = Field(default=1000, ge=1, le=100_000)
     max_concurrent_deletions: int = Field(default=10, ge=1, le=1000)

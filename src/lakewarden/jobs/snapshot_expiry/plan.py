@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakewarden.logs import bind
 from lakewarden.model.expiry import Expiration
@@ -17,6 +16,7 @@ from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Kind, Verdict
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.holders import Holders
+from lakewarden.pipeline.spark.work import Starting
 from lakewarden.steps.compare.compare import Ground, compare
 from lakewarden.steps.compare.findings import Findings, reached_of, refusals_of
 from lakewarden.steps.compare.rules import release_rules
@@ -32,9 +32,6 @@ from lakewarden.steps.plan.document import (
     table_plan,
     to_change,
 )
-
-if TYPE_CHECKING:
-    from lakewarden.pipeline.spark.session import SparkSession
 
 Expirations = Mapping[int, Expiration]
 
@@ -89,7 +86,7 @@ def _findings(
     going: Expirations,
     roots: Sequence[Root],
     directory: str,
-    session: Future[SparkSession],
+    session: Starting,
 ) -> Findings:
     """What would be released, file by file: listed, named by what goes, needed by nothing that stays."""
     touching = {name for root in roots for name in root.tables}

@@ -28,7 +28,7 @@ from lakewarden.model.errors import (
 from lakewarden.model.margins import MARGINS
 from lakewarden.model.plan import TablePlan, Tally
 from lakewarden.model.ports import FileOutcome
-from lakewarden.model.run import FailedFile
+from lakewarden.model.run import EXPIRED, FailedFile
 from lakewarden.model.table import Pointer
 from lakewarden.model.verdict import Outcome, Verdict
 from lakewarden.steps.apply.claim import Claim
@@ -41,7 +41,7 @@ from lakewarden.steps.observe.writers import Writers, writers
 from lakewarden.steps.plan.rows import of_tables, rows_of
 
 TABLES_AT_ONCE = 8
-BEGUN, LEFT, EXPIRED = "begun", "left", "expired"
+BEGUN, LEFT = "begun", "left"
 
 
 class Run(TableRun):

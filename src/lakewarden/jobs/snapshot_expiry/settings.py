@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from lakewarden.steps.section import JobSection
+from lakewarden.steps.section import CronLine, JobSection
 
 
 class SnapshotExpiry(JobSection):
     """Keys without a value leave the matter to the table's own options."""
 
-    cron: str | None = "0 0 * * *"
+    cron: CronLine | None = "0 0 * * *"
     retain_min: int | None = Field(default=None, ge=1)
     retain_max: int | None = Field(default=None, ge=1)
     retain_hours: float | None = Field(default=None, ge=0, le=24 * 3650)

@@ -18,7 +18,7 @@ SNAPSHOT_EXPIRY = JobSpec(
         label="TO RELEASE",
         cutoff="files are only released: physical-deletion takes them later",
         verb="Expire",
-        undo="Expired snapshots cannot be brought back by Lakewarden; their files stay until physical-deletion takes them.",
+        undo="Expired snapshots cannot be put back into their table; their files stay until physical-deletion takes them.",
     ),
     after=(Job.LINEAGE_CHECK, Job.HISTORY, Job.STALE_BRANCHES),
 )

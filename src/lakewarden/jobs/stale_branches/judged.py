@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 
 from lakewarden.model.branches import BranchKeeper, BranchPlace, BranchPolicy, BranchSight, Judgement, Seen, judge
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.policy import Job
+from lakewarden.model.run import RESTORED
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.writers import Writers, writers
 
@@ -32,6 +34,8 @@ class Judge:
         self._now = now
         self._at_work: Writers = writers(deployment)
         self._earlier: dict[timedelta, Marks] = {}
+        self._back: dict[datetime, frozenset[str]] = {}
+        self._shown: dict[str, str] | None = None
 
     def of(self, keeper: BranchKeeper, place: BranchPlace, policy: BranchPolicy, seen: Seen) -> Iterator[Judged]:
         """Each branch of a place. What would go is asked for once more: of its catalog, and by its age."""
@@ -48,6 +52,8 @@ class Judge:
     def _stays(
         self, keeper: BranchKeeper, place: BranchPlace, sight: BranchSight, policy: BranchPolicy, found: Judgement
     ) -> str | None:
+        if place.of_catalog and (kept := self._in_view(sight.branch)) is not None:
+            return kept
         if found.gone:
             try:
                 kept = keeper.still_read(place, sight)
@@ -59,11 +65,40 @@ class Judge:
             return None
         # A ref does not say when it was made, and may be made anew at an old snapshot: by somebody who needs that.
         since = self._now - policy.min_age
-        if self._marks(policy.min_age).get(place.identifier, {}).get(sight.name) == sight.at:
-            return None
-        if keeper.unchanged_since(place, sight, since):
+        unchanged = keeper.unchanged_since(place, sight, since)
+        if unchanged is None:
+            # An earlier plan tells of its own moment alone, so it does not speak against a history that tells of all.
+            seen = self._marks(policy.min_age).get(place.identifier, {}).get(sight.name)
+            unchanged = seen == sight.at and told(place.identifier, sight.name) not in self._brought_back(since)
+        if unchanged:
             return None
         return f"nothing shows that it has been there for {policy.min_age / timedelta(hours=1):g} h"
+
+    def _in_view(self, branch: str) -> str | None:
+        """Why a branch of a catalog is in use: a configured catalog shows it. Of whichever server: two may be one."""
+        if self._shown is None:
+            shown: dict[str, str] = {}
+            for name, format in self._deployment.formats.items():
+                try:
+                    of = format.branch_keeper.shows() if format.branch_keeper is not None else None
+                except LakewardenError as error:
+                    return f"catalog {name} could not be asked which branch it shows ({error.message})"
+                if of:
+                    shown[of] = name
+            self._shown = shown
+        return f"catalog {self._shown[branch]} shows a branch of that name" if branch in self._shown else None
+
+    def _brought_back(self, since: datetime) -> frozenset[str]:
+        """What `restore` has made again since: whoever does that wants it, though it looks as old as it was."""
+        if since not in self._back:
+            runs = self._deployment.ledger.runs
+            known = runs.list(None, Job.STALE_BRANCHES)
+            # A restore is a run without a plan; what it made again is on the record of the run that had removed it.
+            lately = any(run.plan_id is None and (run.finished_at or self._now) > since for run in known)
+            steps = (step for run in known if lately and run.plan_id for step in runs.steps(run.run_id))
+            back = (step.detail["branches"] for step in steps if step.name == RESTORED and step.at > since)
+            self._back[since] = frozenset(chain.from_iterable(back))
+        return self._back[since]
 
     def _marks(self, age: timedelta) -> Marks:
         if age not in self._earlier:
@@ -72,3 +107,8 @@ class Judge:
             header = plans.header(saved.plan_id) if saved else None
             self._earlier[age] = {t.identifier: t.detail.get("seen", {}) for t in (header.tables if header else ())}
         return self._earlier[age]
+
+
+def told(place: str, name: str) -> str:
+    """A branch as a record names what came back."""
+    return f"{place} {name}"

@@ -22,7 +22,7 @@ from lakewarden.steps.compare.findings import Findings, refusals_of
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import Fleet, load_fleet, selection
 from lakewarden.steps.observe.presence import look_twice
-from lakewarden.steps.plan.document import Request, committable, draw_up, planned_root, policies_of
+from lakewarden.steps.plan.document import Request, asked_for, committable, draw_up, planned_root, policies_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Place:
     @property
     def whole(self) -> bool:
         """Whether a branch of the catalog goes with all that it holds."""
-        return self.place.of_catalog and not self.place.others and len(self.going) == len(self.branches) > 0
+        return bool(self.going) and self.place.emptied_by([one.sight.name for one in self.going])
 
 
 def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
@@ -55,9 +55,8 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     policies, fleet = policies_of(deployment, load_fleet(deployment, now), request, Job.STALE_BRANCHES, BranchPolicy.of)
     fleet = committable(deployment, fleet)
     places = list(_places(deployment, request, fleet, policies))
-    if not places and (request.select or request.exclude):
-        what = ", ".join(request.select) or "what --exclude leaves"
-        raise NotFoundError(f"no table or branch matches {what}; nothing was planned")
+    if not places and (request.select or request.exclude or request.within):
+        raise NotFoundError(f"no table or branch matches {asked_for(request)}; nothing was planned")
 
     progress("look for files", 0, 0)
     asked = [one.place for one in places if one.refusal is None and one.place.sights]
@@ -96,17 +95,15 @@ def _places(
     deployment: Deployment, request: Request, fleet: Fleet, policies: Mapping[str, BranchPolicy]
 ) -> Iterator[Place]:
     """Every selected place of every catalog that has branches, with its policy and why it is left alone, if it is."""
-    wanted = selection(request.select, request.exclude)
+    wanted = selection(request.select, request.exclude, request.within)
     refusals = refusals_of(fleet, Findings())
     for name, found in deployment.formats.items():
         keeper = found.branch_keeper
         states = [state for state in fleet.states if catalog_of(state.identifier) == name]
         if keeper is None:
             continue
-        others = [state for state in fleet.states if catalog_of(state.identifier) != name]
-        shown = {state.metadata_location: catalog_of(state.identifier) for state in others}
         for surveyed in keeper.survey(states):
-            place = _selected(_shown_elsewhere(surveyed, shown), wanted)
+            place = _selected(surveyed, wanted)
             if place is None:
                 continue
             if place.of_catalog:
@@ -116,16 +113,6 @@ def _places(
                 policy, why = policies[place.identifier], [*refusals[place.identifier], place.refusal]
             if policy.enabled or not request.enabled_only:
                 yield Place(place, keeper, found.format, policy, next(filter(None, why), None))
-
-
-def _shown_elsewhere(place: BranchPlace, shown: Mapping[str, str]) -> BranchPlace:
-    """A branch of a catalog is left alone if another configured catalog shows it: by what its tables are at there."""
-    if not place.of_catalog or not shown:
-        return place
-    # What main shows too tells nothing: two catalogs may show main.
-    own = (sight for sight in place.sights if sight.needs[:1] != sight.witnesses[:1])
-    by = next((shown[uri] for sight in own for uri in sight.needs if uri in shown), None)
-    return replace(place, report_only=f"catalog {by} shows it") if by is not None else place
 
 
 def _selected(place: BranchPlace, wanted: Callable[[str], bool]) -> BranchPlace | None:

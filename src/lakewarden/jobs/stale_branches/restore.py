@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakewarden.jobs.stale_branches.run import RECORDED
+from lakewarden.jobs.stale_branches.judged import told
+from lakewarden.jobs.stale_branches.run import RECORDED, REMOVED
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
-from lakewarden.ledger.runs import Run
+from lakewarden.ledger.runs import Run, Step
 from lakewarden.model.actor import Actor
 from lakewarden.model.errors import BranchNotRestoredError, LakewardenError, NotFoundError
 from lakewarden.model.margins import MARGINS
@@ -26,9 +27,7 @@ def restore_branches(deployment: Deployment, run_id: str, actor: Actor, progress
     run = deployment.ledger.runs.get(run_id)
     if run is None:
         raise NotFoundError(f"there is no run {run_id}; nothing was restored")
-    steps = [step.detail for step in deployment.ledger.runs.steps(run_id) if step.name == RECORDED]
-    # A second try records a branch again, as it was then.
-    records = {(step["table"], record["name"]): record for step in steps for record in step["records"]}
+    records = _removed(deployment.ledger.runs.steps(run_id))
     if not records:
         raise BranchNotRestoredError(f"run {run_id} removed no branch; nothing was restored")
     new_id = deployment.new_id()
@@ -46,6 +45,15 @@ def restore_branches(deployment: Deployment, run_id: str, actor: Actor, progress
             lambda: BranchRestore(deployment, run, new_id, list(records.items()), lease, progress),
             resumable=False,
         )
+
+
+def _removed(steps: Sequence[Step]) -> dict[tuple[str, str], Record]:
+    """The records of what a run removed, by place and name: a branch is written down before it is certain that it goes."""
+    written = [step.detail for step in steps if step.name == RECORDED]
+    # A second try records a branch again, as it was then.
+    records = {(step["table"], record["name"]): record for step in written for record in step["records"]}
+    left = {(s.detail["table"], name) for s in steps if s.name == REMOVED for name in s.detail["left"]}
+    return {key: record for key, record in records.items() if key not in left}
 
 
 class BranchRestore:
@@ -80,7 +88,7 @@ class BranchRestore:
             except LakewardenError as error:
                 self.failed.append(FailedFile(f"{place} {name}", error.code, error.message))
             else:
-                self.back.append(f"{place} {name}")
+                self.back.append(told(place, name))
         self.progress("restore", len(self.records), len(self.records))
         self.deployment.ledger.runs.step(self.run.run_id, RESTORED, {"by": self.new_id, "branches": self.back})
 

@@ -30,6 +30,7 @@ from lakewarden.steps.observe.presence import look
 TRIES = 10
 FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 RECORDED, REMOVED = "recorded", "removed"
+TAKEN = "somebody else removed it since the plan"
 
 Line = Mapping[str, Any]
 
@@ -61,7 +62,28 @@ class Run(TableRun):
         """Every branch that was left alone, also by this run before a crash."""
         for name, step in self._done.items():
             for branch, why in step["left"].items():
-                yield FailedFile(f"{name} {branch}", PlanOutdatedError.code, f"{why}; it was kept")
+                yield FailedFile(f"{name} {branch}", PlanOutdatedError.code, why)
+
+    def do(self) -> None:
+        """Every place; of an expired plan only what a process before this one had removed and not recorded."""
+        if self.deployment.clock.now() >= self.plan.expires_at:
+            for table in self.to_do():
+                self.attempt(table, self._gone_before)
+            if self._passing:
+                raise next(iter(self._passing.values()))
+        super().do()
+
+    def _gone_before(self, table: TablePlan) -> None:
+        """What is gone of a place and was on record before it went; a place of which nothing is stays to do."""
+        lines = _going(table)
+        keeper = required(self.deployment.format_of(table.identifier).branch_keeper, table.identifier)
+        place = self._looked_at(keeper, table)
+        here = {sight.name for sight in place.sights} if place is not None else set()
+        gone = [line for line in lines if line["name"] not in here]
+        if any((table.identifier, line["name"]) in self._recorded for line in gone):
+            changes, left = self._after(table, gone, whole=place is None)
+            kept = {line["name"]: "the plan expired before it was removed; it was kept" for line in lines}
+            self._note(table, changes, left | {name: why for name, why in kept.items() if name in here})
 
     def change(self, tables: Sequence[TablePlan]) -> None:
         """Place by place."""
@@ -85,23 +107,22 @@ class Run(TableRun):
                 for prefix in self.roots_of(name)
             ]
             changes, left = tries(self._once, keeper, table, [self.lease, *leases])
-        self._done[name] = {"table": name, "changes": changes, "left": left}
-        self.deployment.ledger.runs.step(self.run_id, REMOVED, dict(self._done[name]))
+        self._note(table, changes, left)
+
+    def _note(self, table: TablePlan, changes: Mapping[str, int], left: Mapping[str, str]) -> None:
+        """On record: a place is done."""
+        self._done[table.identifier] = {"table": table.identifier, "changes": changes, "left": left}
+        self.deployment.ledger.runs.step(self.run_id, REMOVED, dict(self._done[table.identifier]))
 
     def _once(
         self, keeper: BranchKeeper, table: TablePlan, leases: Sequence[Lease]
     ) -> tuple[dict[str, int], dict[str, str]]:
         """One try: how many of each kind went, and which branches were left and why."""
         self.check_may_go_on()
-        lines = [line for line in table.detail["branches"] if line["goes"]]
-        place = keeper.look(table.identifier)
+        lines = _going(table)
+        place = self._looked_at(keeper, table)
         if place is None:
-            return self._after(table, lines)
-        if place.refusal is not None or place.uuid != table.uuid:
-            why = place.refusal.message if place.refusal else "it was dropped and made again"
-            raise PlanOutdatedError(
-                f"{table.identifier} is not what was planned any more ({why}); nothing of it was changed"
-            )
+            return self._after(table, lines, whole=True)
         left = self._left_alone(keeper, place, table, lines)
         here = {sight.name for sight in place.sights}
         going = [line for line in lines if line["name"] in here and line["name"] not in left]
@@ -111,8 +132,24 @@ class Run(TableRun):
             self._write_down(table, place, going)
             all_held(leases)
             properties = lineage(self.deployment, self.plan, self.run_id)
-            counts.update(keeper.remove(place, [line["name"] for line in going], self.now(), properties))
+            names = [line["name"] for line in going]
+            try:
+                counts.update(keeper.remove(place, names, self.now(), properties))
+            except TableMovedError:
+                # What is gone at the next look went by somebody else's hand.
+                self._recorded -= {(table.identifier, name) for name in names}
+                raise
         return dict(counts), left
+
+    def _looked_at(self, keeper: BranchKeeper, table: TablePlan) -> BranchPlace | None:
+        """The place as it is now; None if it is gone. Raises PlanOutdatedError if it is another one."""
+        place = keeper.look(table.identifier)
+        if place is not None and (place.refusal is not None or place.uuid != table.uuid):
+            why = place.refusal.message if place.refusal else "it was dropped and made again"
+            raise PlanOutdatedError(
+                f"{table.identifier} is not what was planned any more ({why}); nothing of it was changed"
+            )
+        return place
 
     def _left_alone(
         self, keeper: BranchKeeper, place: BranchPlace, table: TablePlan, lines: Sequence[Line]
@@ -129,15 +166,16 @@ class Run(TableRun):
             now = found.get(name)
             if now is None:
                 if (table.identifier, name) not in self._recorded:
-                    left[name] = "somebody else removed it since the plan"
+                    left[name] = TAKEN
             elif dict(now.sight.record) != line["record"]:
-                left[name] = "it moved since the plan"
+                left[name] = "it moved since the plan; it was kept"
             elif str(now.found.state) != line["state"] or not now.found.goes:
-                left[name] = f"it is {now.found.state} now ({now.found.kept or now.found.reason})"
+                left[name] = f"it is {now.found.state} now ({now.found.kept or now.found.reason}); it was kept"
         return left
 
     def _write_down(self, table: TablePlan, place: BranchPlace, going: Sequence[Line]) -> None:
         """The record by which a branch can be made again, in the ledger before the branch goes."""
+        whole = place.emptied_by([line["name"] for line in going])
         records = [
             {
                 **line["record"],
@@ -147,14 +185,19 @@ class Run(TableRun):
                 "snapshot_id": line["snapshot_id"],
                 "state": line["state"],
                 "metadata_location": place.metadata_location,
+                "whole": whole,
             }
             for line in going
         ]
         self.deployment.ledger.runs.step(self.run_id, RECORDED, {"table": table.identifier, "records": records})
         self._recorded |= {(table.identifier, line["name"]) for line in going}
 
-    def _after(self, table: TablePlan, lines: Sequence[Line]) -> tuple[dict[str, int], dict[str, str]]:
-        """A place that is gone: by this run before a crash, or by somebody else."""
+    def _after(self, table: TablePlan, lines: Sequence[Line], *, whole: bool) -> tuple[dict[str, int], dict[str, str]]:
+        """Branches that are gone, or the place with them: by this run before a crash, or by somebody else."""
         ours = [line for line in lines if (table.identifier, line["name"]) in self._recorded]
-        left = {line["name"]: "somebody else removed it since the plan" for line in lines if line not in ours}
-        return {"refs": len(ours), **({"branches": 1} if ours and table.detail["whole"] else {})}, left
+        left = {line["name"]: TAKEN for line in lines if line not in ours}
+        return {"refs": len(ours), **({"branches": 1} if whole and ours and table.detail["whole"] else {})}, left
+
+
+def _going(table: TablePlan) -> list[Line]:
+    return [line for line in table.detail["branches"] if line["goes"]]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from lakewarden.steps.section import JobSection
+from lakewarden.steps.section import CronLine, JobSection
 
 Removable = Literal["broken", "detached", "inactive"]
 BROKEN_ONLY: tuple[Removable, ...] = ("broken",)
@@ -15,7 +15,7 @@ BROKEN_ONLY: tuple[Removable, ...] = ("broken",)
 class StaleBranches(JobSection):
     """`remove` names the states whose branches go; `inactive_days` says what inactive is, and nothing is without it."""
 
-    cron: str | None = "0 0 * * *"
+    cron: CronLine | None = "0 0 * * *"
     remove: list[Removable] = Field(default_factory=lambda: list(BROKEN_ONLY))
     protect: list[str] = Field(default_factory=list)
     inactive_days: float | None = Field(default=None, ge=1, le=36500)

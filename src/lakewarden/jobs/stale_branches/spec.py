@@ -17,7 +17,7 @@ STALE_BRANCHES = JobSpec(
         done="removed",
         cutoff="no file is touched: snapshots that no ref needs any more are snapshot-expiry's",
         verb="Remove",
-        undo="What was removed is on the run's record: lakewarden restore RUN makes it again where its snapshot is still there.",
+        undo="What was removed is on the run's record: {restore} makes it again where its snapshot is still there.",
     ),
     ability="branch_keeper",
 )

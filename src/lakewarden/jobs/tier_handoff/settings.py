@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from lakewarden.steps.section import JobSection, address
+from lakewarden.steps.section import CronLine, JobSection, address
 
 
 class TierHandoff(JobSection):
     """Without a destination, a table's expired snapshots are not copied."""
 
-    cron: str | None = "0 2 * * *"
+    cron: CronLine | None = "0 2 * * *"
     destination: str | None = Field(default=None, min_length=1)
     storage_class: str | None = Field(default=None, min_length=1)
     tags: dict[str, str] = Field(default_factory=dict)

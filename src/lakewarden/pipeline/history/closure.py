@@ -37,15 +37,43 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """What tables are and were called: a table that is renamed is still what its old name means, and what its uuid means."""
+
+    name: Ints
+    table: Ints
+
+    @staticmethod
+    def of(names: Ints, tables: Ints) -> Names:
+        _, first = np.unique(names ^ (tables * MIX), return_index=True)
+        own = np.unique(tables)
+        return Names(np.concatenate([names[first], own]), np.concatenate([tables[first], own]))
+
+    def fit(self, names: Ints, tables: Ints) -> NDArray[np.bool_]:
+        """Whether each name is or was one of the table beside it."""
+        found: NDArray[np.bool_] = np.isin(names ^ (tables * MIX), self.name ^ (self.table * MIX))
+        return found
+
+    def tables(self, name: int) -> Ints:
+        """The tables that are or were called so."""
+        found: Ints = self.table[self.name == name]
+        return found
+
+    def same(self, name: int) -> Ints:
+        """Every name of the tables that are or were called so; at least this one."""
+        return np.append(self.name[np.isin(self.table, self.tables(name))], name)
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """Snapshots by number, and for each those that were made from it."""
 
     file: Ints
     place: Ints
     table: Ints
-    name: Ints
     id: Ints
     at: Ints
+    named: Names
     source: Ints  # of each resolved edge
     target: Ints
     guessed: NDArray[np.bool_]
@@ -61,7 +89,8 @@ def graph_of(edges: pa.Table) -> Graph:
     # that are copies of each other have snapshots of one digest.
     keys = column["digest"] ^ (column["table"] * MIX)
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    node = {name: column[name][first] for name in ("file", "place", "table", "name", "id", "at")}
+    node = {name: column[name][first] for name in ("file", "place", "table", "id", "at")}
+    names = Names.of(column["name"], column["table"])
     has = np.flatnonzero(edges["input_id"].is_valid().to_numpy(zero_copy_only=False))
     target, wanted, named = number[has], column["input_id"][has], column["input_table"][has]
     has_name = edges["input_table"].is_valid().to_numpy(zero_copy_only=False)[has]
@@ -72,7 +101,7 @@ def graph_of(edges: pa.Table) -> Graph:
     edge = np.repeat(np.arange(len(wanted)), many)
     found = by_id[np.repeat(low, many) + (np.arange(len(edge)) - np.repeat(np.cumsum(many) - many, many))]
     own = node["table"][found] == node["table"][target[edge]]
-    right = (node["table"][found] == named[edge]) | (node["name"][found] == named[edge])
+    right = names.fit(named[edge], node["table"][found])
     has_own = np.bincount(edge[own], minlength=len(wanted)) > 0
     kept = np.where(has_name[edge], right, own | ~has_own[edge]) & (found != target[edge])
     edge, found = edge[kept], found[kept]
@@ -80,6 +109,7 @@ def graph_of(edges: pa.Table) -> Graph:
     lost = np.flatnonzero(np.bincount(edge, minlength=len(wanted)) == 0)
     return Graph(
         **node,
+        named=names,
         source=found,
         target=target[edge],
         guessed=several[edge],
@@ -97,13 +127,13 @@ def depths(graph: Graph, start: Start) -> tuple[NDArray[np.int32], Ints]:
     count = len(graph.id)
     is_start = graph.id == start.snapshot_id
     if start.table is not None:
-        is_start &= (graph.table == start.table) | (graph.name == start.table)
+        is_start &= np.isin(graph.table, graph.named.tables(start.table))
     starts = np.flatnonzero(is_start)
     depth = np.full(count, -1, np.int32)
     depth[starts] = 0
     naming = graph.unknown_id == start.snapshot_id
     if start.table is not None:
-        naming &= np.isin(graph.unknown_table, (0, start.table))
+        naming &= np.isin(graph.unknown_table, np.append(graph.named.same(start.table), 0))
     beyond = np.unique(graph.unknown_target[naming])
     order = np.argsort(graph.source, kind="stable")
     targets = graph.target[order]
@@ -138,11 +168,13 @@ def downstream(edges: pa.Table, start: Start, limit: int) -> pa.Table:
     ]
     at = np.full(len(graph.id), -1, np.int64)
     at[shown] = np.arange(len(shown))
-    between = (at[graph.source] >= 0) & (at[graph.target] >= 0)
-    source, target = at[graph.source[between]], at[graph.target[between]]
-    parts.append(
-        _answer(EDGE, source, target, graph.guessed[between].astype(np.int64), np.zeros(len(source), np.int64))
-    )
+    between = np.flatnonzero((at[graph.source] >= 0) & (at[graph.target] >= 0))
+    # A snapshot that is live and archived says its inputs twice, and may name one of them by its id and by its table too.
+    certain_first = between[np.argsort(graph.guessed[between], kind="stable")]
+    source, target = at[graph.source[certain_first]], at[graph.target[certain_first]]
+    _, once = np.unique(source * len(shown) + target, return_index=True)
+    guessed = graph.guessed[certain_first][once].astype(np.int64)
+    parts.append(_answer(EDGE, source[once], target[once], guessed, np.zeros(len(once), np.int64)))
     _, first, counts = np.unique(graph.table[reached], return_index=True, return_counts=True)
     one = reached[first]
     parts.append(_answer(TABLE, counts, graph.file[one], graph.place[one], np.zeros(len(one), np.int64)))

@@ -20,7 +20,8 @@ READ = ("uuid", "identifier", "snapshot_id", "committed_ms", "writer_id", "opera
         "added_rows", "added_bytes", "digest")  # fmt: skip
 TO_SUM = pa.schema([*noted(READ), ("file", pa.string()), ("month", pa.string())])
 KEYS = ("uuid", "month", "writer_id", "operation", "trigger_type")
-# One row for a run of routine snapshots. `rows` and `bytes` are of those snapshots that say how much they added.
+# One row for a run of routine snapshots. `rows` and `bytes` are of those snapshots that say how much they added; null where
+# that is beyond 64 bits, because a summary may say anything.
 LINES = pa.schema(
     [
         *((name, pa.string()) for name in KEYS),
@@ -60,8 +61,8 @@ def summed(rows: DataFrame) -> DataFrame:
         F.min(when).alias("first"),
         F.max(when).alias("last"),
         F.count("*").alias("snapshots"),
-        F.coalesce(F.sum("added_rows"), F.lit(0)).alias("rows"),
-        F.coalesce(F.sum("added_bytes"), F.lit(0)).alias("bytes"),
+        F.try_sum(F.coalesce("added_rows", F.lit(0))).alias("rows"),
+        F.try_sum(F.coalesce("added_bytes", F.lit(0))).alias("bytes"),
         F.sort_array(F.collect_set("file")).alias("detail"),
     )
     return lines.select(

@@ -111,4 +111,5 @@ def noted(columns: Sequence[str]) -> pa.Schema:
 
 def month_of(committed_ms: int) -> str:
     """The month of an instant, by UTC."""
-    return f"{datetime.fromtimestamp(committed_ms / 1000, UTC):%Y-%m}"
+    at = datetime.fromtimestamp(committed_ms / 1000, UTC)
+    return f"{at.year:04}-{at.month:02}"

@@ -21,8 +21,8 @@ from lakewarden.pipeline.read.partitions import chunks
 from lakewarden.storage.stores import Stores
 
 # One row per live file of some manifests; `content`: 0 data, 1 deletes by position, 2 deletes by equality. `about` is the
-# one data file that deletes are about, where they say so. `sequence` is the number of the commit that wrote its rows, and
-# `snapshot` the snapshot that added it. Deletes that are `everywhere` reach every partition. In place of a file, a task's
+# one data file that deletes are about, where they say so. `sequence` is the number of the commit that wrote its rows (up to
+# `last_sequence` where each row has a number), and `snapshot` the snapshot that added it. Deletes that are `everywhere` reach every partition. In place of a file, a task's
 # note. What a format does not tell is null.
 DATA_FILES = pa.schema(
     [
@@ -34,6 +34,7 @@ DATA_FILES = pa.schema(
         ("rows", pa.int64()),
         ("about", pa.string()),
         ("sequence", pa.int64()),
+        ("last_sequence", pa.int64()),
         ("snapshot", pa.int64()),
         ("everywhere", pa.bool_()),
         ("note", pa.string()),

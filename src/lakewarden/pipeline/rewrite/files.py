@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakewarden.model.compaction import RewriteWorker
+from lakewarden.pipeline.settled import seldom_collecting
 from lakewarden.storage.stores import Stores
 
 # One row per group: what is asked of its task, by which format, and how much work that is in bytes; what the task answers.
@@ -84,6 +85,7 @@ def _rewritten(
     """The orders of one task in, the answers of their groups out."""
 
     def run(orders: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
-        return [(one["group"], workers[one["format"]].rewrite(one["order"], stores)) for one in orders]
+        with seldom_collecting():
+            return [(one["group"], workers[one["format"]].rewrite(one["order"], stores)) for one in orders]
 
     return run

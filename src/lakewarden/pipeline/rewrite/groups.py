@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakewarden.model.compaction import FileGroup, RewriteWorker, TableRules, groups_of
+from lakewarden.model.compaction import FileGroup, RewriteWorker, TableRules
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.plan import PartFile
 from lakewarden.model.verdict import Kind, Verdict
@@ -130,7 +130,7 @@ def _by_partition(
         except LakewardenError as error:
             note = error_note(table, error, f"partition {partition.hex()}:")
             return pa.Table.from_pylist([{c.TABLE: table, "note": note}], schema=GROUPED)
-        found = groups_of(partition_files(live), rule.target, rule.min_input_files, rule.many_deletes)
+        found = rule.groups(partition_files(live))
         told = [{**row, "partition": partition} for one in found for row in _rows(one, table, rule, hot)]
         return pa.Table.from_pylist(told, schema=GROUPED)
 

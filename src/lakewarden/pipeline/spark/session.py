@@ -154,14 +154,14 @@ def _settle_partitions(session: SparkSession, conf: Mapping[str, str]) -> None:
 def _start_jvm(settings: SparkConf, logs: Path | None) -> None:
     """Start the JVM of this process, unless it has one: then whoever started it has said where its words go.
 
-    Only the child's descriptors lead elsewhere; those of this process stay as they are. The JVM is in a session of its
-    own: what a terminal or a scheduler sends to our process group is for us to obey, and a JVM that died of it first
-    would make a failure of a stop. It ends when its standard input does, however we end.
+    Only the child's descriptors lead elsewhere; those of this process stay as they are. The JVM is in a process group of
+    its own: what a terminal or a scheduler sends to ours is for us to obey, and a JVM that died of it first would make a
+    failure of a stop. It ends when its standard input does, however we end.
     """
     if SparkContext._gateway is None:
         with taking_words(logs) as out:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                settings, {"stdout": out, "stderr": out, "start_new_session": True}
+                settings, {"stdout": out, "stderr": out, "process_group": 0}
             )
         SparkContext._ensure_initialized(gateway=gateway, conf=settings)
 

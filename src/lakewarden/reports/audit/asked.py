@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakewarden.model.errors import UsageError
 from lakewarden.reports.asked_file import address_of
 
-_SNAPSHOT = re.compile(r"(?:(?P<table>.+)@)?(?P<id>-?\d{1,19})")
+_SNAPSHOT = re.compile(r"(?:(?P<table>.+)@)?(?P<id>-?[0-9]{1,19})")
 
 
 @dataclass(frozen=True, slots=True)

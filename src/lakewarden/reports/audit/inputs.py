@@ -17,14 +17,14 @@ def inputs_found(snapshots: Snapshots, known: Known) -> list[Facts]:
     """Each input with the snapshots that it can be: none where nobody has it any more, several where it names no table."""
     wanted = list(inputs_of(known.summary.get(keys.INPUTS, "")))
     there = snapshots.find(one.snapshot_id for one in wanted) if wanted else []
-    return [_input(one, matching(one, known, there)) for one in wanted]
+    return [_input(one, matching(snapshots, one, known, there)) for one in wanted]
 
 
-def matching(wanted: Input, consumer: Known, there: Sequence[Known]) -> list[Known]:
+def matching(snapshots: Snapshots, wanted: Input, consumer: Known, there: Sequence[Known]) -> list[Known]:
     """By the rule of the closure: the named table's; else the own table's, if it has the id; else every table's."""
     found = [one for one in there if one.row["snapshot_id"] == wanted.snapshot_id and one.key != consumer.key]
     if wanted.table:
-        return [one for one in found if wanted.table in (one.row["identifier"], one.row["uuid"])]
+        return [one for one in found if snapshots.is_of(one, wanted.table)]
     return [one for one in found if one.row["uuid"] == consumer.row["uuid"]] or found
 
 

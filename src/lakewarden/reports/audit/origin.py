@@ -6,13 +6,14 @@ from typing import Any
 
 from lakewarden.model.errors import NotFoundError, UsageError
 from lakewarden.reports.audit.asked import AskedSnapshot, asked
-from lakewarden.reports.audit.facts import snapshot_facts
+from lakewarden.reports.audit.facts import name_of, snapshot_facts
 from lakewarden.reports.audit.inputs import inputs_found
 from lakewarden.reports.audit.snapshots import Known, Snapshots
 from lakewarden.reports.audit.written import written_by
 from lakewarden.steps.deployment import Deployment
 
 MOST = 20
+UNKNOWN = "`lakewarden tables` lists the tables; a snapshot that expired before history was on is not known."
 
 Facts = dict[str, Any]
 
@@ -39,8 +40,7 @@ def one_of_few(snapshots: Snapshots, wanted: AskedSnapshot) -> list[Known]:
     found = snapshots.of(wanted)
     if not found:
         raise NotFoundError(
-            f"snapshot {wanted} is in no table and not in the archive",
-            hint="`lakewarden tables` lists the tables; a snapshot that expired before history was on is not known.",
+            f"snapshot {wanted} is in no table and not in the archive", hint=_elsewhere(snapshots, wanted) or UNKNOWN
         )
     if len(found) > MOST:
         raise UsageError(
@@ -48,6 +48,12 @@ def one_of_few(snapshots: Snapshots, wanted: AskedSnapshot) -> list[Known]:
             hint=f"Name the table too, such as {found[0].row['identifier']}@{wanted.snapshot_id}.",
         )
     return found
+
+
+def _elsewhere(snapshots: Snapshots, wanted: AskedSnapshot) -> str | None:
+    """Where the id is, if not in the table that was named: somebody may have written the name of another one."""
+    names = [name_of(known.row) for known in snapshots.find([wanted.snapshot_id])]
+    return f"The id is known elsewhere: {', '.join(names[:MOST])}." if names else None
 
 
 def beside(snapshots: Snapshots) -> Facts:

@@ -49,6 +49,7 @@ class Snapshots:
     deployment: Deployment
     loaded: Sequence[TableState] | None = None
     unread: dict[str, str] = field(default_factory=dict)
+    _called: dict[str, set[str]] = field(default_factory=dict)  # by name, the uuids of the tables that have or had it
 
     @cached_property
     def states(self) -> Sequence[TableState]:
@@ -82,12 +83,15 @@ class Snapshots:
         """Every snapshot of these ids, of whichever table; live ones first. Raises ArchiveDamagedError."""
         wanted = sorted(set(ids))
         found: dict[tuple[str, int, str], Known] = {}
+        for state in self.states:
+            self._called.setdefault(state.identifier, set()).add(state.uuid)
         for table in self.live:
             for row in table.filter(pc.is_in(table["snapshot_id"], pa.array(wanted, pa.int64()))).to_pylist():
                 known = Known(row, live=True)
                 found.setdefault(known.key, known)
         places = self.deployment.ledger.history.with_ids(wanted)
         for known in self.archived((place.file for place in places if place.file.lost is None), wanted):
+            self._called.setdefault(known.row["identifier"], set()).add(known.row["uuid"])
             there = found.get(known.key)
             found[known.key] = known if there is None else replace(there, file=known.file)
         return list(found.values())
@@ -105,6 +109,8 @@ class Snapshots:
     def of(self, wanted: AskedSnapshot) -> list[Known]:
         """The snapshots that a question names: more than one where it names no table and several have the id."""
         found = self.find([wanted.snapshot_id])
-        if not wanted.table:
-            return found
-        return [known for known in found if wanted.table in (known.row["identifier"], known.row["uuid"])]
+        return [known for known in found if not wanted.table or self.is_of(known, wanted.table)]
+
+    def is_of(self, known: Known, table: str) -> bool:
+        """Whether a snapshot that was found is of the table of this uuid, or of one that is or was called so."""
+        return known.row["uuid"] == table or known.row["uuid"] in self._called.get(table, ())

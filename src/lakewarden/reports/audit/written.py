@@ -88,9 +88,11 @@ def _once_needed(deployment: Deployment, uri: str, ways: Sequence[Way]) -> tuple
     released = deployment.ledger.pending.find(uri)
     needed = next((way.state.identifier for way in ways if way.list is not None), None)
     table = needed or (released.table if released else deleted[-1].table if deleted else None)
+    if table is None:
+        return None  # no store is asked for whatever address somebody may type
     there = deployment.stores.head(uri)
     modified = there.modified if there is not None else deleted[-1].modified if deleted else None
-    return None if table is None or modified is None else (table, modified)
+    return None if modified is None else (table, modified)
 
 
 def _first_after(rows: pa.Table, table: str, at_ms: int) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from lakewarden.reports.page.lineage import lineage_of
 from lakewarden.reports.page.pictures import Curve, curve, scale, stacked
 from lakewarden.reports.page.text import number, size
 from lakewarden.reports.page.unsaid import unsaid_of
+from lakewarden.reports.savings import freed_lately
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.fleet import selection
 
@@ -97,7 +98,7 @@ def content_of(
         "no_forecast": no_forecast,
         "curve": _curve(predicted),
         "middle": MIDDLE,
-        "tiles": list(_tiles(rows, predicted, deployment.cost)),
+        "tiles": list(_tiles(rows, predicted, deployment.cost, freed_lately(deployment.ledger.activity, found.at))),
         "largest": _largest(rows, lambda row: row.bytes or 0, size),
         "most_snapshots": _largest(rows, lambda row: row.facts.snapshots, number),
         "lineage": lineage_of(
@@ -127,7 +128,7 @@ def _rows(found: Overview, predicted: Forecast | None, wanted: Callable[[str], b
         yield Row(facts, health_of(facts), state.format, waiting.tally if waiting else Tally(), one)
 
 
-def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost) -> Iterator[dict[str, str]]:
+def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: int) -> Iterator[dict[str, str]]:
     """The figures at the top: a name, a value, and what the value means."""
     known = [row.bytes for row in rows if row.bytes is not None]
     yield {
@@ -148,6 +149,11 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost) -> Itera
         "name": "Orphans",
         "value": size(orphans.bytes) if planned else "unknown",
         "words": f"{number(orphans.files)} files, in plans not yet applied" if planned else "no plan has looked yet",
+    }
+    yield {
+        "name": "Freed in 30 days",
+        "value": size(freed),
+        "words": f"{cost.money(cost.of_month(freed))} a month saved",
     }
     if predicted is not None and predicted.counted:
         missing = predicted.growth_unknown

@@ -23,7 +23,7 @@ def percent(share: float | None) -> str:
     """A share as people read it; a little is not nothing."""
     if share is None:
         return "unknown"
-    return "under 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
+    return "under 1%" if 0 < share < 0.01 else f"{share:.0%}"
 
 
 def instant(at: datetime) -> str:

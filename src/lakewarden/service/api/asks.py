@@ -28,11 +28,21 @@ class Runner:
     key: str | None
 
     def ask(
-        self, user: User, kind: RequestKind, *, job: str | None = None, arguments: Mapping[str, Any] | None = None
+        self,
+        user: User,
+        kind: RequestKind,
+        *,
+        job: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        plan_id: str | None = None,
     ) -> Asked:
         """Put a request into the ledger. Raises IdempotencyError, TooBusyError."""
         requests = self.service.ledger.requests
-        if len(requests.list(status=[RequestStatus.QUEUED], limit=MOST_WAITING)) == MOST_WAITING:
+        # A key belongs to whoever sent it: two tokens never meet each other's requests by it.
+        key = f"{user.name}/{self.key}" if self.key else None
+        # What is asked for again waits already.
+        again = key is not None and requests.of_key(key) is not None
+        if not again and len(requests.list(status=[RequestStatus.QUEUED], limit=MOST_WAITING)) == MOST_WAITING:
             raise TooBusyError(f"{MOST_WAITING} requests wait for a runner; nothing was asked for")
         made = requests.create(
             self.service.new_id(),
@@ -40,8 +50,8 @@ class Runner:
             user.actor(self.service),
             job=job,
             arguments=arguments,
-            # A key belongs to whoever sent it: two tokens never meet each other's requests by it.
-            idempotency_key=f"{user.name}/{self.key}" if self.key else None,
+            plan_id=plan_id,
+            idempotency_key=key,
         )
         shown = asked(made)
         self.response.headers["Location"] = shown.url

@@ -13,6 +13,7 @@ from lakewarden.service.access import Asked, Operator, Viewer
 from lakewarden.service.api import shapes
 from lakewarden.service.api.asks import ToRunner
 from lakewarden.service.api.shapes import ERRORS, Glob, Open, Reason, told
+from lakewarden.service.schedule.slots import DRILL
 
 router = APIRouter(prefix="/api/v1", tags=["deployment"], responses=ERRORS)
 
@@ -89,6 +90,12 @@ def forecast(user: Operator, runner: ToRunner, body: Narrowed) -> shapes.Asked:
 def observe(user: Operator, runner: ToRunner) -> shapes.Asked:
     """Ask a runner to look at every table again."""
     return runner.ask(user, RequestKind.OBSERVE)
+
+
+@router.post("/restore-drill", status_code=202)
+def restore_drill(user: Operator, runner: ToRunner) -> shapes.Asked:
+    """Ask a runner to prove that a quarantined file and a cold snapshot come back. No table is changed."""
+    return runner.ask(user, RequestKind.RESTORE_DRILL, job=DRILL)
 
 
 def _frozen(service: Asked) -> Frozen:

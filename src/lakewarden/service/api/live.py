@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Header
+from fastapi import Header, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from lakewarden.model.errors import TooBusyError
+from lakewarden.service.access import may_still_look
 from lakewarden.service.api.shapes import told
 
 # How often the ledger is asked for news, and how often a silent stream says that it is there: proxies close silent ones.
@@ -35,19 +36,22 @@ class News:
     over: bool
 
 
-def stream(after: str | None, look: Callable[[int], News]) -> StreamingResponse:
-    """An answer that goes on until the work is over. Raises TooBusyError where too many are open."""
+def stream(request: Request, after: str | None, look: Callable[[int], News]) -> StreamingResponse:
+    """An answer that goes on until the work is over, or whoever asked may not look any more.
+
+    Raises TooBusyError where too many are open.
+    """
     if _open_streams >= MOST_STREAMS:
         raise TooBusyError(f"{MOST_STREAMS} streams of events are open; close some")
-    return StreamingResponse(_lines(int(after or 0), look), media_type="text/event-stream")
+    return StreamingResponse(_lines(request, int(after or 0), look), media_type="text/event-stream")
 
 
-async def _lines(seen: int, look: Callable[[int], News]) -> AsyncIterator[bytes]:
+async def _lines(request: Request, seen: int, look: Callable[[int], News]) -> AsyncIterator[bytes]:
     global _open_streams
     _open_streams += 1
     silent = 0.0
     try:
-        while True:
+        while await run_in_threadpool(may_still_look, request):
             news = await run_in_threadpool(look, seen)
             for number, name, detail in news.events:
                 seen, silent = number, 0.0

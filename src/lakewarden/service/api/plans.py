@@ -177,7 +177,7 @@ def apply(user: Operator, service: Asked, runner: ToRunner, plan_id: Id, body: A
     """Ask a runner to do what a plan says, once, and only ever less than it says. Where its job wants an approval, it waits."""
     saved, _ = _known(service, plan_id)
     arguments = {"plan": saved.path, **({"override_brakes": body.override_brakes} if body.override_brakes else {})}
-    return runner.ask(user, RequestKind.APPLY, job=saved.job, arguments=arguments)
+    return runner.ask(user, RequestKind.APPLY, job=saved.job, plan_id=plan_id, arguments=arguments)
 
 
 def _narrowed(select: list[str], exclude: list[str]) -> dict[str, list[str]]:

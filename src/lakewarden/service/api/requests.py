@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import replace
+
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from lakewarden.model.service import RequestStatus
@@ -42,8 +44,12 @@ def requests(
 
 @router.get("/requests/{request_id}")
 def request(user: Viewer, service: Asked, request_id: Id) -> shapes.Asked:
-    """One request, and what became of it until now."""
-    return asked(service.ledger.requests.need(request_id))
+    """One request, and what became of it until now; `run_id` is there as soon as its run has begun."""
+    found = service.ledger.requests.need(request_id)
+    if found.run_id is None and found.plan_id is not None and found.status is RequestStatus.RUNNING:
+        run = service.ledger.runs.open_for_plan(found.plan_id)
+        found = replace(found, run_id=run.run_id if run else None)
+    return asked(found)
 
 
 @router.post("/requests/{request_id}/cancel", status_code=202)
@@ -53,7 +59,9 @@ def cancel(user: Operator, service: Asked, request_id: Id) -> shapes.Asked:
 
 
 @router.get("/requests/{request_id}/events", response_class=StreamingResponse, responses={200: EVENTS})
-def events(user: Viewer, service: Asked, request_id: Id, last_event_id: LastEventId = None) -> StreamingResponse:
+def events(
+    user: Viewer, service: Asked, asking: Request, request_id: Id, last_event_id: LastEventId = None
+) -> StreamingResponse:
     """What happens to it, as server-sent events; goes on after `Last-Event-ID`, and ends with `over`."""
     ledger = service.ledger.requests
     ledger.need(request_id)
@@ -66,4 +74,4 @@ def events(user: Viewer, service: Asked, request_id: Id, last_event_id: LastEven
             [(one.event_id, one.name, {"at": one.at, **(one.detail or {})}) for one in found], over and not found
         )
 
-    return stream(last_event_id, look)
+    return stream(asking, last_event_id, look)

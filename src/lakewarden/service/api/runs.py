@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from lakewarden.jobs.registry import JOBS
@@ -90,7 +90,9 @@ def restore(user: Operator, service: Asked, runner: ToRunner, run_id: Id) -> sha
 
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses={200: EVENTS})
-def events(user: Viewer, service: Asked, run_id: Id, last_event_id: LastEventId = None) -> StreamingResponse:
+def events(
+    user: Viewer, service: Asked, asking: Request, run_id: Id, last_event_id: LastEventId = None
+) -> StreamingResponse:
     """The steps of a run and how far it is, as server-sent events; goes on after `Last-Event-ID`, and ends with `over`."""
     _run(service, run_id)
 
@@ -99,7 +101,7 @@ def events(user: Viewer, service: Asked, run_id: Id, last_event_id: LastEventId 
         steps = [(number, step["name"], step) for number, step in enumerate(found["steps"], 1) if number > seen]
         return News(steps, found["status"] != "running" and not steps)
 
-    return stream(last_event_id, look)
+    return stream(asking, last_event_id, look)
 
 
 def _run(service: Service, run_id: str) -> LedgerRun:

@@ -18,6 +18,9 @@ def ask(
     *,
     job: str | None = None,
     arguments: Mapping[str, Any] | None = None,
+    plan_id: str | None = None,
 ) -> Request:
     """Put a request into the ledger. Two presses of one button are two requests: the second finds what the first did."""
-    return service.ledger.requests.create(service.new_id(), kind, user.actor(service), job=job, arguments=arguments)
+    return service.ledger.requests.create(
+        service.new_id(), kind, user.actor(service), job=job, arguments=arguments, plan_id=plan_id
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,8 @@ from lakewarden.model.service import RequestStatus
 from lakewarden.reports.page.pictures import scale, stacked
 from lakewarden.reports.page.text import number, size
 from lakewarden.service.html.pictures import Bar, Columns, columns
-from lakewarden.service.html.runs import run_row
+from lakewarden.service.html.plans import summary_of
+from lakewarden.service.html.runs import open_requests, run_row
 from lakewarden.service.html.words import plural, relative
 from lakewarden.service.service import Service
 
@@ -30,6 +31,8 @@ def overview(service: Service) -> dict[str, Any]:
     summary = ledger.fleet.summary()
     freed = ledger.activity.reclaimed(now - timedelta(days=DAYS))
     failures, failed = ledger.activity.failures(now - WEEK, MOST_ROWS)
+    waiting = ledger.requests.list(status=[RequestStatus.WAITING], limit=MOST_ROWS)
+    running, more_queued = open_requests(service, (RequestStatus.RUNNING, RequestStatus.QUEUED), MOST_ROWS)
     bars = [(kind, count, f"{number(count)} {WORDS[kind]}") for kind, count in summary.health.items()]
     return {
         "summary": summary,
@@ -40,8 +43,10 @@ def overview(service: Service) -> dict[str, Any]:
         "freed": _by_day(freed, now),
         "freed_total": sum(size for _, size in freed),
         "days": DAYS,
-        "waiting": ledger.requests.list(status=[RequestStatus.WAITING], limit=MOST_ROWS),
-        "running": ledger.requests.list(status=[RequestStatus.RUNNING, RequestStatus.QUEUED], limit=MOST_ROWS),
+        "waiting": waiting,
+        "summaries": _summaries(service, waiting),
+        "running": running,
+        "more_queued": more_queued,
         "due": [one for one in ledger.schedules.list() if one.next_due is not None][:MOST_ROWS],
         "failures": [run_row(service, run, now) for run in failures],
         "failed": failed,
@@ -54,7 +59,7 @@ def _tiles(service: Service, summary: FleetSummary, freed: int, now: datetime) -
     yield {
         "name": "Reclaimable",
         "value": size(summary.reclaimable_bytes),
-        "words": f"{cost.money(cost.of_month(summary.reclaimable_bytes))} a month, by plans not yet applied",
+        "words": f"{cost.money(cost.of_month(summary.reclaimable_bytes))} a month: planned orphans, and what expiry released",
         "href": "/tables?sort=reclaimable_bytes&down=1",
     }
     yield {
@@ -80,6 +85,14 @@ def _tiles(service: Service, summary: FleetSummary, freed: int, now: datetime) -
     }
 
 
+def _summaries(service: Service, waiting: Sequence[Request]) -> dict[str, str]:
+    """By plan, what somebody would agree to."""
+    ids = [one.plan_id for one in waiting if one.plan_id]
+    views = service.ledger.activity.views(ids)
+    saved = (service.ledger.plans.get(plan_id) for plan_id in views)
+    return {one.plan_id: summary_of(one, views[one.plan_id]) for one in saved if one is not None}
+
+
 def _never_ran(service: Service, now: datetime) -> list[Request]:
     """Requests of the week that failed or were refused before a run began: a catalog that did not answer, say."""
     bad = [RequestStatus.FAILED, RequestStatus.REFUSED]
@@ -93,7 +106,7 @@ def _refused(service: Service, summary: FleetSummary) -> Iterator[dict[str, Any]
         return
     shown = 0
     for code in summary.codes:
-        page = service.ledger.fleet.page(health="refused", code=code, sort="identifier", limit=3)
+        page = service.ledger.fleet.page(health="refused", code=code, sort="identifier", limit=3, detailed=True)
         if not page.rows:
             continue
         reason = reason_of(page.rows[0].detail, code)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
-from fastapi import Request
+from fastapi import Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from markupsafe import Markup
@@ -19,15 +19,18 @@ from lakewarden import __version__
 from lakewarden.model.service import RequestStatus
 from lakewarden.reports.page.render import TEMPLATES as REPORT
 from lakewarden.reports.page.render import environment as of_report
+from lakewarden.reports.page.text import size
 from lakewarden.service.access import User
 from lakewarden.service.html import words
+from lakewarden.service.html.plans import changes_words
 from lakewarden.service.service import Service
+
+Said = Annotated[str, Form(pattern=r"^[^\x00]*$")]
+"""What somebody has written into a field of a form."""
 
 HERE = Path(__file__).parent.parent
 STATIC = HERE / "static"
 FLASH = "lakewarden_flash"
-# More are not counted: the number is a reason to look, not a figure.
-MOST_COUNTED = 100
 PLACES = (
     ("Overview", "/"),
     ("Tables", "/tables"),
@@ -51,7 +54,11 @@ def environment() -> Environment:
         "relative": words.relative,
         "path_segment": lambda name: Markup(quote(str(name), safe="")),
         "plural": words.plural,
+        "dotted": words.dotted,
+        "key": words.key,
         "lasted": words.lasted,
+        "size_or_dash": lambda count: size(count) if count else "–",
+        "changes": changes_words,
     }
     return found
 
@@ -99,11 +106,10 @@ def render(template: str, content: Mapping[str, Any]) -> str:
 
 def around(request: Request, service: Service, user: User | None, here: str) -> dict[str, Any]:
     """What every page shows beside its content."""
-    waiting = service.ledger.requests.list(status=[RequestStatus.WAITING], limit=MOST_COUNTED)
-    running = service.ledger.requests.list(status=[RequestStatus.RUNNING], limit=MOST_COUNTED)
+    found = service.ledger.requests.counts([RequestStatus.WAITING, RequestStatus.RUNNING])
     counts = {
-        "/plans": (len(waiting), "waiting for approval"),
-        "/runs": (len(running), "running"),
+        "/plans": (found[RequestStatus.WAITING], "waiting for approval"),
+        "/runs": (found[RequestStatus.RUNNING], "running"),
     }
     navigation = [
         {"name": name, "href": href, "count": counts.get(href, (0, ""))[0], "words": counts.get(href, (0, ""))[1]}

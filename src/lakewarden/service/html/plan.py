@@ -8,6 +8,7 @@ from typing import Any
 from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.plans import SavedPlan
 from lakewarden.ledger.requests import Request
+from lakewarden.model.actor import person_of
 from lakewarden.model.errors import LakewardenError
 from lakewarden.model.plan import PartFile
 from lakewarden.model.plan_view import View
@@ -38,6 +39,7 @@ def plan_content(
     files = _files(service, saved, view, verdict, search, offset)
     prefixes = _prefixes(service, saved, view)
     asked = {"verdict": verdict, "search": search}
+    last = before(service, saved)
     return {
         "saved": saved,
         "view": view,
@@ -49,16 +51,18 @@ def plan_content(
         "waiting": waiting,
         "working": next((one for one in open_requests if one.status is not RequestStatus.WAITING), None),
         "run": run_row(service, run, now) if run else None,
-        "mine": user is not None and user.name == view["actor"]["operator"],
+        "mine": user is not None and person_of(user.name) == person_of(view["actor"]["operator"]),
         "needs_approval": waiting is not None or bool(view.get("approval")),
         "bars": {by: verdict_bar(view, by) for by in ("files", "bytes")},
         "kind_of": kind_of,
         "verdicts": [(name, view["totals"]["verdicts"][name]) for name in in_order(view)],
+        "unseen": [name for name in in_order(view) if not view["totals"]["verdicts"][name]["files"]],
         "files": files,
         "asked": asked,
         "pages": Pages.of(f"/plans/{saved.plan_id}", asked, offset, len(files["rows"]), files["total"], FILES),
         "prefixes": prefixes,
-        "before": before(service, saved),
+        "before": last,
+        "before_summary": summary_of(last, service.ledger.activity.view(last.plan_id)) if last else "",
     }
 
 

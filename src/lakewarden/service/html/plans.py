@@ -43,10 +43,10 @@ def state_of(saved: SavedPlan, view: View | None, decision: Approval | None, now
         return "used"
     if decision is not None and decision.decision is Decision.REJECTED:
         return "rejected"
-    if saved.expires_at is not None and now >= saved.expires_at:
-        return "expired"
     if view is not None and not any(view["totals"]["changes"].values()):
         return "refused" if view["tables"] and view["refused"] == view["tables"] else "empty"
+    if saved.expires_at is not None and now >= saved.expires_at:
+        return "expired"
     if decision is not None:
         return "approved"
     return "waiting" if view is not None and view.get("approval") else "ready"
@@ -60,6 +60,11 @@ def summary_of(saved: SavedPlan, view: View | None) -> str:
     trash = DeleteMode.QUARANTINE in view["modes"]
     found = view["totals"]["verdicts"].get(view["changing"], {}).get("bytes") if spec.deletes else None
     return told(planned_by(spec, view["totals"]["changes"], size=found, trash=trash)) or "nothing to do"
+
+
+def changes_words(changes: Mapping[str, int], job: str, trash: bool) -> str:
+    """What would change of one table: `3 groups, 15 files to rewrite`."""
+    return told(planned_by(JOBS[Job(job)], changes, trash=trash)) or "nothing to do"
 
 
 def verdict_bar(view: Mapping[str, Any], by: str) -> list[Segment]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from lakewarden.ledger.runs import Run
-from lakewarden.model.redaction import redact
-from lakewarden.model.run import RunResult
+from lakewarden.model.run import RunResult, RunStatus
 from lakewarden.service.html.paging import Pages
+from lakewarden.service.html.steps import MOST_STEPS, steps_of
+from lakewarden.service.html.trash import trash_of
 from lakewarden.service.html.words import lasted
 from lakewarden.service.service import Service
 
 BATCHES = 25
-MOST_STEPS = 200
 
 
 def run_content(service: Service, run: Run, offset: int) -> dict[str, Any]:
@@ -24,12 +21,8 @@ def run_content(service: Service, run: Run, offset: int) -> dict[str, Any]:
     batches, total = service.ledger.activity.batches(run.run_id, offset, BATCHES)
     result = RunResult.of(run.result) if run.result else None
     requests = service.ledger.requests.list(plan_id=run.plan_id) if run.plan_id else []
-    now = service.clock.now()
-    until = result.restorable_until if result else None
-    steps = [
-        {**step, "at": datetime.fromisoformat(step["at"]), "words": detail_words(step["detail"])}
-        for step in full["steps"]
-    ]
+    mine = next((one for one in requests if one.run_id == run.run_id or not one.status.is_over), None)
+    steps = steps_of(service.ledger.requests.newest_events(mine.request_id) if mine else (), full["steps"])
     return {
         "run": run,
         "full": full,
@@ -38,32 +31,11 @@ def run_content(service: Service, run: Run, offset: int) -> dict[str, Any]:
         "took": lasted(run.started_at, run.finished_at),
         "steps": steps[-MOST_STEPS:],
         "steps_left_out": max(0, len(steps) - MOST_STEPS),
-        "progress": full["progress"],
+        # Of a run that did all it should, the journal says more.
+        "progress": full["progress"] if full["status"] != RunStatus.DONE else None,
+        "offset": offset,
         "batches": batches,
         "pages": Pages.of(f"/runs/{run.run_id}", {}, offset, len(batches), total, BATCHES),
-        "request": next((one for one in requests if not one.status.is_over), None),
-        "restorable": bool(result and result.quarantined.files and until and now < until),
-        "until": until,
+        "request": mine if mine and not mine.status.is_over else None,
+        "trash": trash_of(service, run),
     }
-
-
-def detail_words(detail: Any) -> str:
-    """What a step noted, in words as far as it has them."""
-    found = redact(detail)
-    if found is None or isinstance(found, str):
-        return found or ""
-    if isinstance(found, Mapping):
-        return ", ".join(
-            f"{name.replace('_', ' ')}: {_short(value)}" for name, value in found.items() if value not in (None, [], {})
-        )
-    return _short(found)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and len(value) > 5:
-        return f"{len(value):,} of them"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from lakewarden.ledger.fleet import FleetRow
 from lakewarden.ledger.requests import Request
 from lakewarden.model.forecast import GROWTH_DAYS
 from lakewarden.model.health import SMALL_FILE_BYTES
+from lakewarden.model.policy import DeleteMode, Job
 from lakewarden.model.redaction import redact
 from lakewarden.model.service import RequestKind
 from lakewarden.reports.page.graph import Drawing, Edge, Node, drawn
@@ -22,33 +24,56 @@ from lakewarden.service.html.words import plural
 from lakewarden.service.service import Service
 
 LIMIT = f"{SMALL_FILE_BYTES >> 20} MiB"
-LOOKED_AT = 200  # of the newest requests, for the last forecast of one table
+# What a table's health says, and the job whose plan says what to do about it.
+MENDED_BY = {
+    "orphans": Job.ORPHAN_CLEANUP,
+    "small files": Job.COMPACTION,
+    "many snapshots": Job.SNAPSHOT_EXPIRY,
+    "broken ref": Job.STALE_BRANCHES,
+    # A file of the metadata is gone or damaged: where only a branch needs it, the branch may go.
+    "LW-TABLE-001": Job.STALE_BRANCHES,
+    "LW-TABLE-002": Job.STALE_BRANCHES,
+}
+# Which file of the configuration is told by its name: the page is about the section.
+FOLDER = re.compile(r"^.*/(?=[^/]*\.toml)")
+LOOKED_AT = 200  # of the newest forecasts, for the last of one table
 
 
 def table_content(service: Service, row: FleetRow) -> dict[str, Any]:
     """Health with its reasons, the line of snapshots, sizes, forecast, policy, plans and runs of one table."""
     asked = last_forecast(service, row.identifier)
     told = (asked.result or {}) if asked else {}
+    history = list(_history(service, row.identifier))
+    policies = list(_policies(service, row))
     return {
         "row": row,
-        "reasons": row.detail.get("reasons", []),
+        "reasons": [_reason(one, history) for one in row.detail.get("reasons", ())],
         "timeline": _timeline(row.detail),
         "snapshots_shown": len(row.detail.get("snapshots", ())),
         "refs": row.detail.get("refs", []),
         "location": row.detail.get("location"),
+        "released": row.detail.get("pending_bytes", 0),
         "lineage": _lineage(row),
-        "policies": list(_policies(service, row)),
+        "policies": policies,
+        "said": [(one["job"], one["values"][: one["said"]]) for one in policies if one["said"]],
         "asked": asked,
         "forecast": _forecast(told, row.identifier),
         "classes": _classes(told.get("classes", {}).get(row.identifier)),
-        "history": list(_history(service, row.identifier)),
+        "history": history,
     }
+
+
+def _reason(reason: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A reason of the table's health, with the newest plan that would do something about it."""
+    job = MENDED_BY.get(str(reason["code"]))
+    plan = next((one["plan_id"] for one in history if one["job"] == job and one["changes"]), None)
+    return {**reason, "job": job, "plan": plan}
 
 
 def last_forecast(service: Service, identifier: str) -> Request | None:
     """The newest request for a forecast of this table alone."""
-    found = service.ledger.requests.list(limit=LOOKED_AT)
-    return next((one for one in found if one.kind is RequestKind.FORECAST and _selects(one, identifier)), None)
+    found = service.ledger.requests.list(kind=RequestKind.FORECAST, limit=LOOKED_AT)
+    return next((one for one in found if _selects(one, identifier)), None)
 
 
 def _selects(request: Request, identifier: str) -> bool:
@@ -92,7 +117,7 @@ def _policies(service: Service, row: FleetRow) -> Iterator[dict[str, Any]]:
     for job in JOBS:
         policy = service.settings.policy_for(job, row.identifier, properties, uuid=row.uuid)
         values = [
-            {"key": key, "value": redact(found.value, key), "source": found.source}
+            {"key": key, "value": _written(redact(found.value, key)), "source": FOLDER.sub("", found.source)}
             for key, found in policy.provenance.items()
         ]
         values.sort(key=lambda one: (one["source"] == "default", one["key"]))
@@ -100,12 +125,23 @@ def _policies(service: Service, row: FleetRow) -> Iterator[dict[str, Any]]:
         yield {"job": str(job), "values": values, "said": said, "refusal": policy.refusal}
 
 
+def _written(value: Any) -> str:
+    """A value as somebody writes it into the configuration."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_written, value)) or "–"
+    if isinstance(value, float):
+        return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
+    return "–" if value in (None, "") else str(value)
+
+
 def _forecast(told: Mapping[str, Any], identifier: str) -> dict[str, Any] | None:
     found = next((table for table in told.get("tables", ()) if table["identifier"] == identifier), None)
     if found is None:
         return None
     values = [(plural(one["days"], "day"), float(one["bytes"])) for one in found["releases"]]
-    if not values:
+    if not any(value for _, value in values):
         return {"table": found, "curve": None, "at": told.get("at")}
     picture = curve(values, [(at, size(at)) for at in scale(max(value for _, value in values))])
     words = ", ".join(f"{size(value)} at {days}" for days, value in values)
@@ -143,5 +179,6 @@ def _history(service: Service, identifier: str) -> Iterator[dict[str, Any]]:
             "at": saved.created_at,
             "refusal": part["refusal"],
             "changes": {kind: count for kind, count in part["changes"].items() if count},
+            "trash": part["policy"].get("delete_mode") == DeleteMode.QUARANTINE,
             "run": run_row(service, run, now) if run else None,
         }

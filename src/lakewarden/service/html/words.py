@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import humanize
+from markupsafe import Markup
+
+from lakewarden.reports.page.text import shown
 
 JUST_NOW = timedelta(seconds=5)
 
@@ -25,6 +28,16 @@ def lasted(begin: datetime, end: datetime | None) -> str:
     if end - begin < timedelta(seconds=1):
         return "under a second"
     return humanize.precisedelta(end - begin, suppress=["months", "years"], format="%d")
+
+
+def dotted(name: str) -> Markup:
+    """A table's name that a narrow place may break after a dot, and nowhere else as long as it fits."""
+    return Markup(".<wbr>").join(shown(name).split("."))
+
+
+def key(name: str) -> Markup:
+    """The name of a setting that a narrow place may break after an underscore."""
+    return Markup("_<wbr>").join(shown(name).split("_"))
 
 
 def plural(count: int, one: str, several: str | None = None) -> str:

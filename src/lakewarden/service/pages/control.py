@@ -1,25 +1,22 @@
-"""What an operator does for the whole deployment: freeze, unfreeze, look at the fleet again."""
+"""What an operator does for the whole deployment: freeze, unfreeze, look at the fleet again, prove that things come back."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Form
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from lakewarden.model.errors import UsageError
 from lakewarden.model.service import RequestKind
 from lakewarden.service.access import Asked, Operator
 from lakewarden.service.html.asks import ask
-from lakewarden.service.html.page import inside, see
+from lakewarden.service.html.page import Said, inside, see
+from lakewarden.service.schedule.slots import DRILL
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.post("/freeze")
-def freeze(
-    service: Asked, user: Operator, reason: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "/"
-) -> Response:
+def freeze(service: Asked, user: Operator, reason: Said = "", back: Said = "/") -> Response:
     """Stop every worker before its next batch. Somebody will ask why, so a reason is needed."""
     if not reason.strip():
         raise UsageError(
@@ -30,7 +27,7 @@ def freeze(
 
 
 @router.post("/unfreeze")
-def unfreeze(service: Asked, user: Operator, back: Annotated[str, Form()] = "/") -> Response:
+def unfreeze(service: Asked, user: Operator, back: Said = "/") -> Response:
     was = service.warden.unfreeze(user.actor(service))
     return see(inside(back), "Unfrozen: workers go on." if was else "Nothing was frozen.")
 
@@ -39,3 +36,9 @@ def unfreeze(service: Asked, user: Operator, back: Annotated[str, Form()] = "/")
 def observe(service: Asked, user: Operator) -> Response:
     asked = ask(service, user, RequestKind.OBSERVE)
     return see(f"/requests/{asked.request_id}", "The runner was asked to look at every table again.")
+
+
+@router.post("/restore-drill")
+def restore_drill(service: Asked, user: Operator) -> Response:
+    asked = ask(service, user, RequestKind.RESTORE_DRILL, job=DRILL)
+    return see(f"/requests/{asked.request_id}", "The runner was asked for a restore drill. No table is changed.")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from lakewarden.model.errors import LakewardenError, UsageError
 from lakewarden.model.service import RequestStatus
 from lakewarden.service.access import Asked, Operator, Viewer
-from lakewarden.service.html.page import page, see
+from lakewarden.service.html.page import Said, page, see
 from lakewarden.service.html.runs import title_of
 
 router = APIRouter(include_in_schema=False)
@@ -49,9 +48,7 @@ def show(request: Request, service: Asked, user: Viewer) -> Response:
 
 
 @router.post("/leases/release")
-def release(
-    service: Asked, user: Operator, key: Annotated[str, Form()], reason: Annotated[str, Form()] = ""
-) -> Response:
+def release(service: Asked, user: Operator, key: Said, reason: Said = "") -> Response:
     """Give back a lease whose holder is gone. A holder that is alive finds out before its next batch, and stops."""
     if not reason.strip():
         raise UsageError("to release a lease needs a reason; nothing was released")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from lakewarden.ledger.tokens import SESSION_LASTS
 from lakewarden.service.access import COOKIE, Asked, MaybeUser, check_csrf
-from lakewarden.service.html.page import assets, inside, render
+from lakewarden.service.html.page import Said, assets, inside, render
 from lakewarden.service.service import Service
 
 router = APIRouter(include_in_schema=False)
@@ -22,10 +21,12 @@ def form(service: Asked, next: str = "/") -> Response:
 
 
 @router.post("/login")
-def log_in(service: Asked, token: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+def log_in(request: Request, service: Asked, token: Said, next: Said = "/") -> Response:
     found = service.ledger.tokens.check(token.strip())
     if found is None:
         return _form(service, next, "This token does not count.", HTTPStatus.UNAUTHORIZED)
+    if before := request.cookies.get(COOKIE):
+        service.ledger.tokens.close_session(before)  # the browser forgets it, and nobody else may keep it
     value, _ = service.ledger.tokens.open_session(found)
     answer = RedirectResponse(inside(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(

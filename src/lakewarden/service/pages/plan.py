@@ -14,7 +14,7 @@ from lakewarden.model.service import Decision, RequestKind
 from lakewarden.service.access import Approver, Asked, Operator, Viewer
 from lakewarden.service.approval import approve, reject
 from lakewarden.service.html.asks import ask
-from lakewarden.service.html.page import page, see
+from lakewarden.service.html.page import Said, page, see
 from lakewarden.service.html.paging import place_of
 from lakewarden.service.html.plan import MOST_COMPARED, before, plan_content
 from lakewarden.service.service import Service
@@ -57,7 +57,7 @@ def decide(
     service: Asked,
     user: Approver,
     decision: Annotated[Decision, Form()],
-    reason: Annotated[str, Form()] = "",
+    reason: Said = "",
 ) -> Response:
     """Agree with a plan, or reject it. The planner cannot: that is what the second pair of eyes is for."""
     _plan(service, plan_id)
@@ -73,7 +73,7 @@ def decide(
 def apply(plan_id: str, service: Asked, user: Operator) -> Response:
     """Ask the runner to do what the plan says, and no more."""
     saved, _ = _plan(service, plan_id)
-    asked = ask(service, user, RequestKind.APPLY, job=saved.job, arguments={"plan": saved.path})
+    asked = ask(service, user, RequestKind.APPLY, job=saved.job, arguments={"plan": saved.path}, plan_id=plan_id)
     return see(f"/requests/{asked.request_id}", "The runner was asked to apply the plan.")
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.service import RequestKind
 from lakewarden.service.access import Asked, Operator, Viewer
 from lakewarden.service.html.asks import ask
-from lakewarden.service.html.page import page, see
+from lakewarden.service.html.page import Said, page, see
 from lakewarden.service.html.paging import PAGE, Pages, place_of
 from lakewarden.service.html.plans import plan_row
 
@@ -37,7 +37,7 @@ def show(request: Request, service: Asked, user: Viewer) -> Response:
 
 
 @router.post("/plans")
-def plan(service: Asked, user: Operator, job: Annotated[str, Form()], select: Annotated[str, Form()] = "") -> Response:
+def plan(service: Asked, user: Operator, job: Said, select: Said = "") -> Response:
     """Ask the runner for a plan of one job, of the tables that match or of all."""
     spec = job_named(job)
     patterns = [one for one in (part.strip() for part in select.splitlines()) if one]

@@ -10,13 +10,11 @@ from fastapi.responses import Response
 from lakewarden.model.service import RequestKind
 from lakewarden.service.access import Asked, Operator, Viewer
 from lakewarden.service.html.page import page, part, see
-from lakewarden.service.html.run import detail_words
 from lakewarden.service.html.runs import title_of
+from lakewarden.service.html.steps import MOST_STEPS, steps_of
 from lakewarden.service.service import Service
 
 router = APIRouter(include_in_schema=False)
-
-MOST_EVENTS = 200
 
 
 @router.get("/requests/{request_id}")
@@ -42,13 +40,12 @@ def _content(service: Service, request_id: str) -> dict[str, Any]:
     run = service.ledger.runs.get(found.run_id) if found.run_id else None
     if run is None and found.plan_id and found.kind is RequestKind.APPLY:
         run = service.ledger.runs.open_for_plan(found.plan_id)
-    events = service.ledger.requests.events_after(request_id)
+    steps = steps_of(service.ledger.requests.newest_events(request_id))
     return {
         "heading": title_of(found).capitalize(),
         "asked": found,
-        "events": [
-            {"name": one.name, "at": one.at, "words": detail_words(one.detail)} for one in events[-MOST_EVENTS:]
-        ],
+        "steps": steps[-MOST_STEPS:],
+        "steps_left_out": max(0, len(steps) - MOST_STEPS),
         "run": run,
         "progress": service.ledger.progress.get(run.run_id) if run else None,
         "table": (found.arguments.get("select") or [None])[0] if found.kind is RequestKind.FORECAST else None,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from lakewarden.ledger.runs import Run
+from lakewarden.ledger.statuses import RUNNING
 from lakewarden.model.errors import NotFoundError
 from lakewarden.model.service import RequestKind
 from lakewarden.service.access import Asked, Operator, Viewer
@@ -27,8 +28,12 @@ def show(run_id: str, request: Request, service: Asked, user: Viewer) -> Respons
 
 @router.get("/runs/{run_id}/live")
 def live(run_id: str, request: Request, service: Asked, user: Viewer) -> Response:
-    """The part of the page that changes while the run is at work."""
-    return part(request, service, user, "parts/run_live.html", run_content(service, _run(service, run_id), 0))
+    """The part of the page that changes while the run is at work. Once it is over, the browser loads the whole page."""
+    content = run_content(service, _run(service, run_id), place_of(request.query_params.get("offset")))
+    answer = part(request, service, user, "parts/run_live.html", content)
+    if content["status"] != RUNNING:
+        answer.headers["HX-Refresh"] = "true"
+    return answer
 
 
 @router.post("/runs/{run_id}/restore")

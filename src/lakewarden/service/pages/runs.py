@@ -12,12 +12,13 @@ from lakewarden.model.service import RequestStatus
 from lakewarden.service.access import Asked, Viewer
 from lakewarden.service.html.page import page
 from lakewarden.service.html.paging import PAGE, Pages, place_of
-from lakewarden.service.html.runs import run_row, title_of
+from lakewarden.service.html.runs import open_requests, run_row, title_of
 
 router = APIRouter(include_in_schema=False)
 
 STATUSES = (RUNNING, STOPPED, *map(str, RunStatus))
-OPEN = (RequestStatus.RUNNING, RequestStatus.QUEUED, RequestStatus.WAITING)
+OPEN = (RequestStatus.RUNNING, RequestStatus.WAITING, RequestStatus.QUEUED)
+MOST_OPEN = 20
 
 
 @router.get("/runs")
@@ -28,9 +29,11 @@ def show(request: Request, service: Asked, user: Viewer) -> Response:
     offset = place_of(said.get("offset"))
     runs, total = service.ledger.activity.runs(job=job, status=status, offset=offset, limit=PAGE)
     asked = {"job": job, "status": status}
+    open_ones, more_open = open_requests(service, OPEN, MOST_OPEN)
     content = {
         "heading": "Runs",
-        "open": service.ledger.requests.list(status=OPEN, limit=20),
+        "open": open_ones,
+        "more_open": more_open,
         "over": service.ledger.requests.list(status=[one for one in RequestStatus if one.is_over], limit=5),
         "title_of": title_of,
         "runs": [run_row(service, run, now) for run in runs],

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from lakewarden.model.errors import NotFoundError
 from lakewarden.model.service import RequestKind
 from lakewarden.service.access import Asked, Operator, Viewer
 from lakewarden.service.html.asks import ask
-from lakewarden.service.html.page import page, see
+from lakewarden.service.html.page import Said, page, see
 from lakewarden.service.html.table import table_content
 
 router = APIRouter(include_in_schema=False)
@@ -30,7 +28,7 @@ def show(identifier: str, request: Request, service: Asked, user: Viewer) -> Res
 
 
 @router.post("/forecast")
-def forecast(service: Asked, user: Operator, table: Annotated[str, Form()]) -> Response:
+def forecast(service: Asked, user: Operator, table: Said) -> Response:
     if service.ledger.fleet.get(table) is None:
         raise NotFoundError(f"the last look at the fleet saw no table {table}; nothing was asked for")
     asked = ask(service, user, RequestKind.FORECAST, arguments={"select": [table]})

@@ -26,7 +26,10 @@ def show(request: Request, service: Asked, user: Viewer) -> Response:
     fleet = service.ledger.fleet
     found = fleet.page(
         search=asked["search"],
-        **{name: asked[name] or None for name in FILTERS},
+        health=asked["health"] or None,
+        tenant=asked["tenant"] or None,
+        format=asked["format"] or None,
+        code=asked["code"] or None,
         sort=sort,
         descending=down,
         offset=offset,

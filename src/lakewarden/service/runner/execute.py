@@ -8,16 +8,16 @@ from datetime import timedelta
 
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.ledger.requests import SCHEDULED, Ended, Request, error_values
-from lakewarden.model.errors import Exit, LakewardenError, Refusal
+from lakewarden.model.errors import DrillFailedError, Exit, LakewardenError, PlanEditedError, Refusal
 from lakewarden.model.night import JobOutcome, JobStatus
 from lakewarden.model.run import PlanResult, RunResult, RunStatus
-from lakewarden.model.service import Decision, RequestKind, RequestStatus
+from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.model.stop import StopToken
 from lakewarden.night.enabled import enabled_jobs, selected_states
 from lakewarden.night.names import named_jobs
 from lakewarden.night.one_job import Asked, plan_job
 from lakewarden.night.scheduled import ScheduledRun, go_through, run_enabled
-from lakewarden.service.approval import AS_RUN, needs_approval
+from lakewarden.service.approval import AS_RUN, may_apply, needs_approval
 from lakewarden.service.observe import observe
 from lakewarden.service.runner.told import Told
 from lakewarden.settings import Settings
@@ -65,6 +65,7 @@ class Execution:
             tuple(given.get("select") or ()),
             tuple(given.get("exclude") or ()),
             stop=self.stop,
+            within=tuple(given.get("within") or ()),
         )
 
     def plan(self) -> Ended:
@@ -93,22 +94,21 @@ class Execution:
         given = self.request.arguments
         if (before := self._begun()) is not None:
             return before
-        planned = self.warden.load_plan(str(given["plan"]))
+        planned = self._load(str(given["plan"]))
         plan_id = planned.plan.plan_id
+        brakes = tuple(given.get("override_brakes") or ())
         decided = self.deployment.ledger.approvals.get(plan_id)
-        agreed = decided is not None and decided.decision is Decision.APPROVED
-        if needs_approval(planned.plan) and not agreed:
+        if not may_apply(planned.plan, decided, brakes):
             self.told.event("waiting", {"plan": plan_id})
             return self._of_plan(RequestStatus.WAITING, planned)
         self._note(planned)
-        if agreed and decided is not None:
+        if decided is not None:
             self.told.event("approved", {"by": decided.actor.operator, "at": decided.at.isoformat()})
         if given.get(AS_RUN):
             spec = job_named(planned.plan.job)
             return self._of_run(
                 go_through(self.deployment, self.settings, replace(spec, repeats=False), self.asked, planned, _always)
             )
-        brakes = tuple(given.get("override_brakes") or ())
         worker = self.warden.stopped_by(self.stop)
         return _of_result(
             worker.apply(planned, actor=self.request.actor, override_brakes=brakes, progress=self.told), planned
@@ -147,6 +147,14 @@ class Execution:
         snapshot, table = str(given["snapshot"]), str(given["table"])
         return _of_result(worker.restore_cold(snapshot, table, self.request.actor, self.told))
 
+    def restore_drill(self) -> Ended:
+        found = self.warden.stopped_by(self.stop).restore_drill(self.told)
+        if not found.failed:
+            return Ended(RequestStatus.DONE, result=found.as_json())
+        first = found.failed[0]
+        error = DrillFailedError(f"{first.what} did not come back: {(first.error or {}).get('message', '')}")
+        return Ended(RequestStatus.FAILED, result=found.as_json(), error=error_values(error))
+
     def forecast(self) -> Ended:
         worker = self.warden.stopped_by(self.stop)
         found = worker.forecast(select=self.asked.select, exclude=self.asked.exclude, progress=self.told)
@@ -175,7 +183,7 @@ class Execution:
         run = ledger.runs.get(saved.used_by) if saved is not None and saved.used_by else None
         if run is not None and run.finished_at is not None and run.result is not None:
             return _of_result(RunResult.of(run.result))
-        planned = self.warden.load_plan(self.request.plan_path)
+        planned = self._load(self.request.plan_path)
         self.told.event("taken up again", {"plan": planned.plan.plan_id, "run": run.run_id if run else None})
         spec = replace(job_named(planned.plan.job), repeats=False)
         if run is not None:
@@ -185,9 +193,19 @@ class Execution:
             return self._of_run(go_through(self.deployment, self.settings, spec, self.asked, planned, self._may_apply))
         return None
 
+    def _load(self, path: str) -> PlanResult:
+        """The plan that the request is about. Raises PlanEditedError where another one lies in its place by now."""
+        found = self.warden.load_plan(path)
+        if self.request.plan_id not in (None, found.plan.plan_id):
+            raise PlanEditedError(
+                f"plan {found.plan.plan_id} lies in the place of plan {self.request.plan_id}, which was asked for; "
+                "nothing was done"
+            )
+        return found
+
     def _may_apply(self, planned: PlanResult) -> bool:
         self._note(planned)
-        return not needs_approval(planned.plan)
+        return may_apply(planned.plan, self.deployment.ledger.approvals.get(planned.plan.plan_id))
 
     def _note(self, planned: PlanResult) -> None:
         plan_id = planned.plan.plan_id
@@ -261,6 +279,7 @@ _KINDS: Mapping[RequestKind, Callable[[Execution], Ended]] = {
     RequestKind.OBSERVE: Execution.observe,
     RequestKind.RESTORE: Execution.restore,
     RequestKind.RESTORE_COLD: Execution.restore_cold,
+    RequestKind.RESTORE_DRILL: Execution.restore_drill,
     RequestKind.FORECAST: Execution.forecast,
     RequestKind.AUDIT: Execution.audit,
 }

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSim
 
 from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.schedules import Schedule
-from lakewarden.model.errors import ConfigError
 from lakewarden.model.windows import Window, opens, windows_of
 from lakewarden.settings import Settings
 from lakewarden.settings.sections import ALL_JOBS
@@ -21,6 +20,7 @@ from lakewarden.steps.job import JobSpec
 # A job that is due every minute and was away for a week has some ten thousand slots: more are not looked at.
 _MOST_SLOTS = 20_000
 QUIET = 3
+DRILL = "restore-drill"
 _MOST_SPARSE = 8
 
 
@@ -67,7 +67,7 @@ class Rhythm:
 
 
 def rhythm_of(settings: Settings, spec: JobSpec) -> Rhythm | None:
-    """How often a job is due; None for one without a cron line or interval. Raises ConfigError for no such line.
+    """How often a job is due; None for one without a cron line or interval.
 
     A cron line wins over an interval where both are written; an interval that is written wins over the default line.
     """
@@ -77,19 +77,23 @@ def rhythm_of(settings: Settings, spec: JobSpec) -> Rhythm | None:
     if not by_hours and section.cron is None:
         return None
     text = service.windows.get(spec.section, service.windows.get(ALL_JOBS))
-    found = Rhythm(
+    return Rhythm(
         words=f"every {hours} hours" if by_hours else f"cron {section.cron}",
         cron=None if by_hours else section.cron,
         hours=hours if by_hours else None,
         shift=timedelta(seconds=_shift(spec.name, service.jitter_seconds)),
         windows=windows_of(text) if text else (),
     )
-    try:
-        if next(found.after(datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
-            raise CronSimError("there is no such day")
-    except CronSimError as error:
-        raise ConfigError(f"[{spec.section}] cron = {section.cron!r} is no cron line: {error}") from None
-    return found
+
+
+def drill_rhythm(settings: Settings) -> Rhythm | None:
+    """How often a restore drill is due; None where it is switched off."""
+    section, service = settings.restore_drill, settings.service
+    if not section.enabled:
+        return None
+    shift = timedelta(seconds=_shift(DRILL, service.jitter_seconds))
+    text = service.windows.get(ALL_JOBS)
+    return Rhythm(f"cron {section.cron}", section.cron, None, shift, windows_of(text) if text else ())
 
 
 def _shift(job: str, most: int) -> int:

@@ -14,12 +14,20 @@ from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.model.windows import opens
 from lakewarden.service.approval import close_expired
-from lakewarden.service.schedule.slots import Rhythm, enabled_by_settings, next_runs, rhythm_of, sparse
+from lakewarden.service.schedule.slots import (
+    DRILL,
+    Rhythm,
+    drill_rhythm,
+    enabled_by_settings,
+    next_runs,
+    rhythm_of,
+    sparse,
+)
 from lakewarden.settings import Settings
 
 OBSERVE = "observe"
 OPERATOR = "schedule"
-LOOKS_KEPT = timedelta(days=1)
+APART = timedelta(minutes=15)
 UNATTENDED = {"enabled_only": True}
 
 
@@ -32,12 +40,13 @@ class Scheduler:
         self._new_id = new_id
         self._actor = Actor(OPERATOR, settings.worker.id, Trigger.SCHEDULE)
         self._rhythms = {spec.name: rhythm_of(settings, spec) for spec in JOBS.values()}
+        self._drills = drill_rhythm(settings)
 
     def tick(self, now: datetime) -> list[Request]:
         """Ask for every job that is due now, and write down when each is due next. What was asked for."""
         close_expired(self._ledger, now)
         made = self._observe(now)
-        known = {one.job: one for one in self._ledger.schedules.list()}
+        known = {one.job: self._in_time(one, now) for one in self._ledger.schedules.list()}
         enabled = self.enabled()
         for run in next_runs(self._settings, now, enabled, known):
             rhythm, before = self._rhythms[JOBS_BY_NAME[run.job].name], known.get(run.job)
@@ -49,7 +58,7 @@ class Scheduler:
                 self._ledger.schedules.put(Schedule(run.job, run.due_at, run.why, last_due=now))
             else:
                 made += self._due(before, rhythm, now, run.due_at, run.why)
-        return made
+        return made + self._drill(known.get(DRILL), now)
 
     def enabled(self) -> set[str]:
         """The jobs that are enabled for some table: by the configuration, or by what the last look at the tables found."""
@@ -57,7 +66,28 @@ class Scheduler:
         found = seen[0].result.get("enabled", []) if seen and seen[0].result else []
         return enabled_by_settings(self._settings) | set(found)
 
-    def _due(self, before: Schedule, rhythm: Rhythm, now: datetime, next_due: datetime, why: str) -> list[Request]:
+    def _drill(self, before: Schedule | None, now: datetime) -> list[Request]:
+        """A restore drill, where one is due. It changes no table, so it waits for no job, nor does any for it."""
+        if self._drills is None:
+            why = "[restore_drill] enabled = false"
+            self._remember(before, replace(before or Schedule(DRILL, None, why), next_due=None, why=why, last_due=None))
+            return []
+        since = before.last_due if before is not None and before.last_due is not None else now
+        due = opens(self._drills.windows, max(next(self._drills.after(since)), now))
+        if before is None or before.last_due is None:
+            self._ledger.schedules.put(Schedule(DRILL, due, self._drills.words, last_due=now))
+            return []
+        return self._due(before, self._drills, now, due, self._drills.words, RequestKind.RESTORE_DRILL)
+
+    def _due(
+        self,
+        before: Schedule,
+        rhythm: Rhythm,
+        now: datetime,
+        next_due: datetime,
+        why: str,
+        kind: RequestKind = RequestKind.RUN,
+    ) -> list[Request]:
         assert before.last_due is not None
         each = sparse(before, self._settings.service.adaptive)
         slots = rhythm.between(before.last_due, now)
@@ -69,14 +99,15 @@ class Scheduler:
             self._remember(before, replace(before, next_due=next_due, why=f"{why}; {waits}"))
             return []
         late = timedelta(hours=self._settings.service.catch_up_hours)
-        if now - slot > late:
+        # From when it could begin: no clock is looked at in the very moment, and a window may open much later.
+        if now - opens(rhythm.windows, slot) > max(late, APART):
             words = (
                 f"missed at {slot:%Y-%m-%d %H:%M} UTC, longer ago than catch_up_hours = {late // timedelta(hours=1)}"
             )
             after = next(rhythm.after(now))
             self._ledger.schedules.put(replace(before, next_due=after, why=words, last_due=slot))
             return []
-        made = self._ask(RequestKind.RUN, before.job, slot)
+        made = self._ask(kind, before.job, slot)
         missed = f"; {len(slots) - each} missed before it are made up for by this one" if len(slots) > each else ""
         self._ledger.schedules.put(
             replace(
@@ -85,7 +116,8 @@ class Scheduler:
                 why=f"{rhythm.words}; the last at {slot:%Y-%m-%d %H:%M} UTC{missed}",
                 last_due=slot,
                 last_request=made.request_id,
-                last_outcome=None,
+                # A clock that was put back comes to the same slot again: what came of it then still stands.
+                last_outcome=str(made.status) if made.status.is_over else None,
             )
         )
         return [made]
@@ -106,16 +138,15 @@ class Scheduler:
         step = timedelta(minutes=self._settings.service.observe_minutes)
         slot = now - (now - datetime(1970, 1, 1, tzinfo=now.tzinfo)) % step
         before = self._ledger.schedules.get(OBSERVE)
-        if before is not None and before.last_due is not None and before.last_due >= slot:
+        if before is not None and before.last_due is not None and slot <= before.last_due <= now + APART:
             return []
         if before is not None and before.last_request:
-            last = self._ledger.requests.get(before.last_request)
-            if last is not None and not last.status.is_over:
+            asked = self._ledger.requests.get(before.last_request)
+            if asked is not None and not asked.status.is_over:
                 return []
-        # Only the last look counts: its rows are in the fleet.
-        self._ledger.requests.trim(RequestKind.OBSERVE, now - LOOKS_KEPT)
         made = self._ask(RequestKind.OBSERVE, OBSERVE, slot)
-        every = f"every {self._settings.service.observe_minutes} minutes"
+        minutes = self._settings.service.observe_minutes
+        every = "every minute" if minutes == 1 else f"every {minutes} minutes"
         self._ledger.schedules.put(Schedule(OBSERVE, slot + step, every, last_due=slot, last_request=made.request_id))
         return [made]
 
@@ -129,6 +160,17 @@ class Scheduler:
             idempotency_key=f"{SCHEDULED}{job}/{slot.isoformat()}",
             due_at=slot,
         )
+
+    def _in_time(self, known: Schedule, now: datetime) -> Schedule:
+        """What is known of a job. Where the clock went ahead and was put back, nothing would be due until then.
+
+        Daemons of one deployment may be minutes apart, and leave each other's slots alone.
+        """
+        if known.job == OBSERVE or known.last_due is None or known.last_due <= now + APART:
+            return known
+        back = replace(known, last_due=now)
+        self._ledger.schedules.put(back)
+        return back
 
     def _remember(self, before: Schedule | None, now: Schedule) -> None:
         """Written only where something is new: a look at the clock is no write."""

@@ -19,6 +19,7 @@ from lakewarden.model.errors import (
     PlanError,
     PlanExpiredError,
     PlanOutdatedError,
+    PlanUsedError,
     UsageError,
 )
 from lakewarden.model.margins import MARGINS
@@ -27,6 +28,7 @@ from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
 from lakewarden.model.verdict import Brake
 from lakewarden.steps.apply.guard import told_of_wait
+from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.observe.state_age import check_not_restored
 from lakewarden.steps.observe.state_disk import check_state_disk
@@ -116,13 +118,27 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
         raise PlanExpiredError(f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M} UTC; nothing was done")
     # A run that was begun goes on with the brakes that were lifted for it, also where nobody names them again.
     lifted = terms_at_start(deployment, plan, Terms(tuple(overrides))).lifted
-    if not plan.allowed(lifted) and any(table.refusal for table in plan.tables):
-        held = f"; held by brakes: {', '.join(plan.brakes)}" if plan.brakes else ""
-        hint = "Find out why: `lakewarden show PLAN_DIR`. If it is right: apply again with --override-brake NAME."
+    # First: nobody is sent to lift the brakes of a plan that is over.
+    deployment.ledger.plans.check_unused(plan.plan_id)
+    _check_something_may_change(plan, lifted)
+
+
+def _check_something_may_change(plan: Plan, lifted: Sequence[str]) -> None:
+    """Raise for a plan that changes nothing but what brakes hold, or whose tables are all refused.
+
+    Such a run would end with nothing done, and the plan would be used up before anybody has decided about its brakes.
+    """
+    allowed = plan.allowed(lifted)
+    if any(any(table.changes.values()) for table in plan.tables if table.identifier in allowed):
+        return
+    held = sorted(brake for brake, names in plan.brakes.items() if brake not in lifted and names)
+    if held:
         raise NothingAppliedError(
-            f"plan {plan.plan_id} has no table that may be changed{held}; nothing was done",
-            hint=hint if plan.brakes else None,
+            f"plan {plan.plan_id} has no table that may be changed; held by brakes: {', '.join(held)}; nothing was done",
+            hint="Find out why: `lakewarden show PLAN_DIR`. If it is right: apply again with --override-brake NAME.",
         )
+    if not allowed and any(table.refusal for table in plan.tables):
+        raise NothingAppliedError(f"plan {plan.plan_id} has no table that may be changed; nothing was done")
 
 
 def terms_of(deployment: Deployment, run_id: str) -> Terms | None:
@@ -139,9 +155,15 @@ def terms_at_start(deployment: Deployment, plan: Plan, wanted: Terms) -> Terms:
         return wanted
     if not set(wanted.lifted) <= set(first.lifted):
         raise UsageError(
-            f"run {run.run_id} was started with the brakes {list(first.lifted)} lifted, and goes on with those"
+            f"run {run.run_id} was begun with {_lifted(first)}, and goes on so; nothing was done",
+            hint="Apply again without --override-brake, or with what the run was begun with.",
         )
     return first
+
+
+def _lifted(terms: Terms) -> str:
+    brakes = "brake" if len(terms.lifted) == 1 else "brakes"
+    return f"{brakes} {', '.join(terms.lifted)} lifted" if terms.lifted else "no brake lifted"
 
 
 @contextmanager
@@ -161,9 +183,11 @@ def claimed(
         if (run := ledger.runs.get(run_id)) is None:
             ledger.runs.start(run_id, plan.job, plan.plan_id, actor)
         elif run.finished_at is not None:
-            raise PlanOutdatedError(f"plan {plan.plan_id} was finished meanwhile by run {run_id}; nothing was done")
+            raise PlanUsedError(f"plan {plan.plan_id} was finished meanwhile by run {run_id}; nothing was done")
         ledger.runs.mark(run_id, RUNNING)
-        ledger.runs.step(run_id, STARTED, {"by": actor.operator, **terms.as_step()})
+        # The facts that a commit says of itself: a run that makes no snapshot has them here.
+        said = {"lineage": lineage(deployment, plan, run_id)}
+        ledger.runs.step(run_id, STARTED, {"by": actor.operator, **said, **terms.as_step()})
         yield Claim(
             deployment, result, run_id, lease, terms.lifted, progress, resumed=run is not None and run.marks > 0
         )

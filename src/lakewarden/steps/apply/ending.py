@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from lakewarden.ledger.heads import head_uri, write_head
+from lakewarden.ledger.chain import noted_hash
+from lakewarden.ledger.heads import Head, head_uri, write_head
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
 from lakewarden.ledger.statuses import FAILED, STOPPED
@@ -110,7 +111,9 @@ def close_run(deployment: Deployment, result: RunResult) -> RunResult:
     # The head is the run's last mark: a database that goes back to before this moment has forgotten how the run ended.
     deployment.ledger.runs.add_mark(result.run_id)
     # The head first: a closed run without one would look like a journal that somebody cut.
-    write_head(deployment.stores, deployment.state, result.run_id, deployment.ledger.journal.head(result.run_id))
+    steps = deployment.ledger.runs.steps(result.run_id)
+    head = Head(deployment.ledger.journal.head(result.run_id), len(steps), noted_hash(steps))
+    write_head(deployment.stores, deployment.state, result.run_id, head)
     deployment.ledger.runs.finish(result.run_id, result.status, result.as_json())
     bind(run_id=result.run_id, job=result.job).info(
         "run ends", status=str(result.status), **{**result.changed, "deleted": result.deleted.files}

@@ -263,7 +263,8 @@ class FileRun:
         """What the journal says of the run."""
         done = self.deployment.ledger.journal.done(self.run_id)
         deleted, hidden, quarantined = (done.get(kind, Tally()) for kind in REMOVED)
-        failed = [*failures_of(self.deployment.ledger.journal, self.run_id), *self._left_alone()]
+        named = failures_of(self.deployment.ledger.journal, self.run_id)
+        failed = [*named, *self._left_alone()]
         verdicts = self.plan.totals()["verdicts"].items()
         kept = {name: tally["files"] for name, tally in verdicts if name != self.plan.changing}
         revalidated = sum(done.get(kind, Tally()).files for kind in (Outcome.KEPT, Outcome.CHANGED))
@@ -285,6 +286,7 @@ class FileRun:
             quarantined=quarantined,
             kept=kept,
             failed=tuple(failed),
+            unnamed=done.get(Outcome.FAILED, Tally()).files - len(named),
             # The days count from the end of the run, which is later than now.
             restorable_until=self.deployment.clock.now() + promised(self.plan) if quarantined.files else None,
         )

@@ -6,6 +6,7 @@ A commit also says what it was made of; that is known to its format alone, and a
 from __future__ import annotations
 
 import socket
+from functools import cache
 from importlib.metadata import version
 
 from lakewarden.model import lineage as keys
@@ -25,13 +26,19 @@ def lineage(deployment: Deployment, plan: Plan, run_id: str) -> dict[str, str]:
         keys.PLAN: plan.plan_id,
         keys.WRITER: deployment.worker,
         keys.HOST: socket.gethostname(),
-        keys.COMMIT_HASH: f"lakewarden-{version('lakewarden')}",
+        keys.COMMIT_HASH: _own_version(),
         keys.INVOCATION: run_id,
         keys.TRIGGER: str(actor.trigger),
         keys.OPERATOR: actor.operator,
         keys.TICKET: actor.ticket or "",
     }
     return {name: value for name, value in found.items() if value}
+
+
+@cache
+def _own_version() -> str:
+    """Asked once: the answer is read from a file, and every commit of a fleet says it."""
+    return f"lakewarden-{version('lakewarden')}"
 
 
 def check_lineage(deployment: Deployment, plan: Plan, run_id: str, state: TableState) -> None:

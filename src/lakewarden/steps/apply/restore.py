@@ -89,7 +89,7 @@ class TrashRestore:
                     code, why = outcome.code or RestoreError.code, outcome.message or outcome.outcome
                     self.failed.append(FailedFile(file.uri, code, why))
         self.progress("restore", len(self.files), len(self.files))
-        self.deployment.ledger.runs.step(self.run.run_id, "restored", {"by": self.new_id, "files": self.back.files})
+        self.deployment.ledger.runs.step(self.run.run_id, RESTORED, {"by": self.new_id, "files": self.back.files})
 
     def result(self, error: LakewardenError | None = None) -> RunResult:
         cut_short = RunStatus.PARTIAL if self.back.files else RunStatus.FAILED

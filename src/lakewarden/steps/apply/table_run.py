@@ -70,15 +70,15 @@ class TableRun:
 
     def do(self) -> None:
         """Every table that is to do, then whatever passes and kept one of them from it."""
-        tables = self.to_do()
-        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
         self.settle()
+        tables = [table for table in self.to_do() if self.left_to_do(table.identifier)]
+        self.log.info("apply starts", plan=self.plan.plan_id, tables=len(tables))
         if tables and self.deployment.clock.now() >= self.plan.expires_at:
             when = f"{self.plan.expires_at:%Y-%m-%d %H:%M} UTC"
             late = f"plan {self.plan.plan_id} expired at {when}"
             for table in tables:
-                self.failed(table.identifier, PlanExpiredError(f"{late}; its run left this table as it was found"))
-            raise PlanExpiredError(f"{late}, before its run was finished; {len(tables)} tables were left as found")
+                self.failed(table.identifier, PlanExpiredError(f"{late}; its run did nothing more to this table"))
+            raise PlanExpiredError(f"{late}, before its run was finished; nothing more was changed")
         if tables:
             self.release(tables)
             self.claim.announce()

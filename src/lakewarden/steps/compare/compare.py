@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from lakewarden.pipeline.compare.plan_files import JudgeTask, empty_part
 from lakewarden.pipeline.compare.verdicts import Rules
 from lakewarden.pipeline.read.manifests import FEW_LISTS, ReadTask
 from lakewarden.pipeline.read.places import Places
+from lakewarden.pipeline.spark.work import Starting
 from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.compare.manifest_cache import cache_files, remember
 from lakewarden.steps.deployment import Deployment
@@ -26,7 +26,6 @@ from lakewarden.steps.observe.links import reached_by_links
 
 if TYPE_CHECKING:
     from lakewarden.pipeline.compare.compare import Memory
-    from lakewarden.pipeline.spark.session import SparkSession
 
 STRAY = re.compile(r"part-[0-9a-f]{32}\.parquet")
 # Where a cluster waits, its executors are nearer to the store and more than one: the driver reads what would be one task.
@@ -44,7 +43,7 @@ class Ground:
     fleet: Fleet
     roots: Collection[Root]
     directory: str
-    session: Future[SparkSession]
+    session: Starting
     complete: bool = False
     count_needs: bool = False
 

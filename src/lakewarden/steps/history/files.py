@@ -35,10 +35,11 @@ def archive(deployment: Deployment, run_id: str, rows: pa.Table) -> int:
 
 
 def unarchived(deployment: Deployment, rows: pa.Table) -> pa.Table:
-    """Those of the rows that the archive does not have."""
-    entries = list(_entries(rows))
-    known = deployment.ledger.history.known(entry.key for entry in entries)
-    return rows.filter(pa.array([entry.key not in known for entry in entries], pa.bool_()))
+    """Those of the rows that the archive does not have, each once: two catalogs may show one table."""
+    keys = [entry.key for entry in _entries(rows)]
+    known = deployment.ledger.history.known(keys)
+    first = {key: place for place, key in reversed(list(enumerate(keys))) if key not in known}
+    return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 
 def damaged_files(deployment: Deployment, files: Sequence[HistoryFile]) -> Iterator[tuple[HistoryFile, str]]:

@@ -137,10 +137,15 @@ def selected(identifier: str, select: Sequence[str], exclude: Sequence[str]) -> 
     return selection(select, exclude)(identifier)
 
 
-def selection(select: Sequence[str], exclude: Sequence[str]) -> Callable[[str], bool]:
-    """`selected` for many tables: thousands of plain names are one look-up, and only globs are tried one by one."""
-    wanted, unwanted = _matching(select), _matching(exclude)
-    return lambda identifier: (not select or wanted(identifier)) and not unwanted(identifier)
+def selection(select: Sequence[str], exclude: Sequence[str], within: Sequence[str] = ()) -> Callable[[str], bool]:
+    """`selected` for many tables: thousands of plain names are one look-up, and only globs are tried one by one.
+
+    Where `within` says anything, a table must match one of its patterns too.
+    """
+    wanted, unwanted, inside = _matching(select), _matching(exclude), _matching(within)
+    return lambda identifier: (
+        (not select or wanted(identifier)) and not unwanted(identifier) and (not within or inside(identifier))
+    )
 
 
 def _matching(patterns: Sequence[str]) -> Callable[[str], bool]:

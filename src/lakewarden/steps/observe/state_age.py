@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakewarden.ledger.heads import FOLDER
 from lakewarden.ledger.marks import marks_in
 from lakewarden.model.errors import StateBehindError
@@ -10,10 +12,17 @@ from lakewarden.steps.deployment import Deployment
 SHOWN = 3
 
 
-def forgotten_runs(deployment: Deployment) -> list[str]:
-    """Runs that began or ended, by their marks in the state location, and of which the database does not know that."""
-    files = deployment.stores.entries(f"{deployment.state}{FOLDER}/").files
-    left = marks_in(file.key for file in files)
+def marks_left(deployment: Deployment) -> list[str]:
+    """The names of the marks and heads that runs have left in the state location."""
+    return [file.key for file in deployment.stores.entries(f"{deployment.state}{FOLDER}/").files]
+
+
+def forgotten_runs(deployment: Deployment, names: Sequence[str] | None = None) -> list[str]:
+    """Runs that began or ended, by their marks in the state location, and of which the database does not know that.
+
+    `names` are the marks, where they have been listed already.
+    """
+    left = marks_in(marks_left(deployment) if names is None else names)
     known = deployment.ledger.runs.marks() if left else {}
     return sorted(run_id for run_id, number in left.items() if number > known.get(run_id, 0))
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakewarden.model.errors import Refusal, UnreadableMetadataError
 from lakewarden.model.table import TableState
 from lakewarden.pipeline import columns as c
+from lakewarden.pipeline.spark.work import Starting
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.in_spark import in_spark
-
-if TYPE_CHECKING:
-    from lakewarden.pipeline.spark.session import SparkSession
 
 FOREIGN, FORK, RIVAL, NAMELESS, UNREADABLE = "foreign", "fork", "rival", "nameless", "unreadable"
 
@@ -28,7 +25,7 @@ def refused_roots(found: Sequence[Mapping[str, Any]]) -> dict[int, Refusal]:
 
 def strangers_in(
     deployment: Deployment,
-    session: Future[SparkSession],
+    session: Starting,
     parts: Sequence[str],
     states: Sequence[TableState],
     since: datetime,

@@ -43,6 +43,7 @@ P = TypeVar("P", bound=Policy)
 class Request:
     """What the user asked for: which tables may be changed, where the plan goes, who asked.
 
+    `within`: beside `select`, patterns of which a table must match one as well.
     `enabled_only`: of the selected tables only those for which the job is enabled, as a night wants it.
     """
 
@@ -52,15 +53,21 @@ class Request:
     exclude: Sequence[str] = ()
     unsafe_short_grace: Sequence[str] = ()
     enabled_only: bool = False
+    within: Sequence[str] = ()
+
+
+def asked_for(request: Request) -> str:
+    """A selection in words."""
+    found = ", ".join(request.select or request.within) or "what --exclude leaves"
+    return f"{found} within {', '.join(request.within)}" if request.select and request.within else found
 
 
 def chosen_of(fleet: Fleet, request: Request, policies: Mapping[str, Policy]) -> frozenset[str]:
     """The tables that may be changed. Raises NotFoundError if the selection leaves none."""
-    chosen = frozenset(filter(selection(request.select, request.exclude), (s.identifier for s in fleet.states)))
-    if not chosen and (request.select or request.exclude):
-        raise NotFoundError(
-            f"no table matches {', '.join(request.select) or 'what --exclude leaves'}; nothing was planned"
-        )
+    wanted = selection(request.select, request.exclude, request.within)
+    chosen = frozenset(filter(wanted, (s.identifier for s in fleet.states)))
+    if not chosen and (request.select or request.exclude or request.within):
+        raise NotFoundError(f"no table matches {asked_for(request)}; nothing was planned")
     if request.enabled_only:
         return frozenset(name for name in chosen if policies[name].enabled)
     return chosen

@@ -27,7 +27,12 @@ def operation_of(job: str, format_name: str) -> str:
 
 
 def as_their_tables_allow(deployment: Deployment, fleet: Fleet, job: Job) -> Fleet:
-    """The fleet, less the tables whose rules of lineage no commit of this job could keep."""
+    """The fleet, less the tables whose rules of lineage no commit of this job could keep.
+
+    Rules are about new snapshots. Expiring snapshots makes none, so it keeps any rule.
+    """
+    if job not in OPERATIONS:
+        return fleet
     return replace(fleet, states=tuple(_allowed(deployment, state, job) for state in fleet.states))
 
 

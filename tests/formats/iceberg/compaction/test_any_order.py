@@ -18,10 +18,9 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lakewarden.formats.iceberg.data.applicable import DeleteIndex, LiveFile
+from lakewarden.formats.iceberg.data.applicable import LiveFile
 from lakewarden.formats.iceberg.data.deletes import FILE_PATH, POS
 from lakewarden.formats.iceberg.manifests.files import DELETES
-from lakewarden.formats.iceberg.partitions.specs import specs_of
 from lakewarden.model.compaction import GroupFiles, Prepared
 from tests.formats.iceberg.compaction.bench import POINTER, POSITION, Bench
 from tests.support.lakes import local_path
@@ -111,16 +110,15 @@ class Partitioned(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 100), named=st.booleans())
     def delete_by_position(self, pick: int, named: bool) -> None:
-        """The first row of a file that is not deleted yet."""
-        deletes = DeleteIndex.of(self.bench.live(DELETES), specs_of(self.bench.document))
-        clean = [one for one in self.bench.live() if not any(deletes.on(one))]
-        if not clean:
+        """A row of some file that is not deleted yet."""
+        left = [(one, place, row) for one in self.bench.live() for place, row in self.left_of(one)]
+        if not left:
             return
-        one = clean[pick % len(clean)]
-        columns = {("file_path", FILE_PATH): pa.array([one.path]), ("pos", POS): pa.array([0], pa.int64())}
+        one, place, row = left[pick % len(left)]
+        columns = {("file_path", FILE_PATH): pa.array([one.path]), ("pos", POS): pa.array([place], pa.int64())}
         more: dict[str, Any] = {"referenced_data_file": one.path} if named else {}
         self.bench.add_delete(columns, one, POSITION, **more)
-        self.rows.remove(first_row(one))
+        self.rows.remove(row)
         self.remember()
 
     @rule(pick=st.integers(0, 100))
@@ -189,30 +187,25 @@ class Partitioned(RuleBasedStateMachine):
         assert sorted(self.read()) == sorted(self.rows)
 
     def read(self) -> list[Row]:
-        """Every live file with the deletes that apply to it, by rules of this test's own."""
-        found: list[Row] = []
-        deletes = self.bench.live(DELETES)
-        for one in self.bench.live():
-            rows = rows_of(one)
-            gone = set()
-            for delete in deletes:
-                columns = pq.read_table(local_path(delete.path)).to_pydict()
-                if delete.file["content"] == POSITION:
-                    hits = zip(columns["file_path"], columns["pos"], strict=True)
-                    gone |= {pos for path, pos in hits if path == one.path and one.sequence <= delete.sequence}
-                elif one.sequence < delete.sequence and delete.file["partition"] == one.file["partition"]:
-                    gone |= {place for place, row in enumerate(rows) if row[0] in columns["id"]}
-            found += [row for place, row in enumerate(rows) if place not in gone]
-        return found
+        return [row for one in self.bench.live() for _, row in self.left_of(one)]
+
+    def left_of(self, one: LiveFile) -> list[tuple[int, Row]]:
+        """The rows of a live file less the deletes that apply to it, by rules of this test's own."""
+        rows = rows_of(one)
+        gone = set()
+        for delete in self.bench.live(DELETES):
+            columns = pq.read_table(local_path(delete.path)).to_pydict()
+            if delete.file["content"] == POSITION:
+                hits = zip(columns["file_path"], columns["pos"], strict=True)
+                gone |= {pos for path, pos in hits if path == one.path and one.sequence <= delete.sequence}
+            elif one.sequence < delete.sequence and delete.file["partition"] == one.file["partition"]:
+                gone |= {place for place, row in enumerate(rows) if row[0] in columns["id"]}
+        return [(place, row) for place, row in enumerate(rows) if place not in gone]
 
 
 def rows_of(one: LiveFile) -> list[Row]:
     found = pq.ParquetFile(local_path(one.path)).read().to_pydict()
     return list(zip(found["id"], found["part"], strict=True))
-
-
-def first_row(one: LiveFile) -> Row:
-    return rows_of(one)[0]
 
 
 class Unpartitioned(Partitioned):

@@ -14,10 +14,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
+from lakewarden.formats.iceberg.compaction import head
+from lakewarden.formats.iceberg.data.deletes import FILE_PATH, POS
 from lakewarden.formats.iceberg.manifests import opened as manifests
 from lakewarden.formats.iceberg.manifests.files import DELETES
 from lakewarden.model.compaction import GroupFiles, Prepared
-from tests.formats.iceberg.compaction.bench import POINTER, Bench
+from tests.formats.iceberg.compaction.bench import POINTER, POSITION, Bench
 
 COLUMNS = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
 BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
@@ -99,3 +101,64 @@ def test_a_delete_for_all_partitions_goes_when_unread_manifests_are_newer(tmp_pa
         bench.compact(old[1:], run="second")
     assert (len(bench.live(DELETES)), len(read) < 10) == (0, True)
     assert sorted(bench.rows()) == [(0, "b"), (1, "a"), (1, "b"), (2, "b")]
+
+
+@pytest.mark.parametrize("added", ["nothing", "other rows", "the file again"])
+def test_newer_manifests_alone_are_looked_through_for_a_second_entry(
+    tmp_path: Path, opened: list[str], added: str
+) -> None:
+    """The plan has left out what was there twice; and only where a newer delete names a file does a newer entry of it matter."""
+    bench = Bench(tmp_path)
+    bench.make(COLUMNS)
+    fill(bench, "aaaaaaaa")
+    mine = sorted(bench.live(), key=lambda one: one.sequence)[2]
+    group = GroupFiles("g0", (mine.path,), planned_from=bench.document["current-snapshot-id"])
+    ready = bench.compactor.prepare(POINTER, bench.document["table-uuid"], [group], 1 << 29, "run")
+    answers = bench.rewrite(ready)
+    if added == "other rows":
+        fill(bench, "a")
+    elif added == "the file again":
+        bench.table.add_files([mine.path], check_duplicate_files=False)
+    places = {("file_path", FILE_PATH): pa.array([mine.path]), ("pos", POS): pa.array([0], pa.int64())}
+    bench.add_delete(places, mine, POSITION, referenced_data_file=mine.path)
+    before = bench.rows()
+    bench.compactor._opened = manifests.OpenedManifests()
+    with counting(opened) as read:
+        landed = bench.commit(ready, answers)
+    # That of the file, that of the deletes, and that of what was added.
+    assert len(read) == (2 if added == "nothing" else 3)
+    assert bool(landed.dropped) == (added == "the file again")
+    assert bench.rows() == before
+
+
+@pytest.mark.parametrize("newest", [True, False], ids=["newest", "oldest"])
+def test_the_older_entry_is_looked_for_where_the_newer_one_was_found(tmp_path: Path, newest: bool) -> None:
+    bench = Bench(tmp_path)
+    bench.make(COLUMNS)
+    fill(bench, "aaa")
+    mine = sorted(bench.live(), key=lambda one: one.sequence)[-1 if newest else 0]
+    group = GroupFiles("g0", (mine.path,), planned_from=bench.document["current-snapshot-id"])
+    bench.table.add_files([mine.path], check_duplicate_files=False)
+    places = {("file_path", FILE_PATH): pa.array([mine.path]), ("pos", POS): pa.array([0], pa.int64())}
+    bench.add_delete(places, mine, POSITION, referenced_data_file=mine.path)
+    ready = bench.compactor.prepare(POINTER, bench.document["table-uuid"], [group], 1 << 29, "run")
+    assert "more than once" in ready.dropped["g0"]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_commit_reads_the_list_again_only_if_the_table_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bool
+) -> None:
+    bench = Bench(tmp_path)
+    bench.make(COLUMNS, BY_PART)
+    fill(bench, "aa")
+    ready = prepare(bench, "a")
+    answers = bench.rewrite(ready)
+    if changed:
+        fill(bench, "a")
+    lists: list[int] = []
+    real = head.read_list
+    monkeypatch.setattr(head, "read_list", lambda *given: lists.append(1) or real(*given))  # type: ignore[func-returns-value]
+    assert bench.commit(ready, answers).groups == ["g0"]
+    assert bool(lists) == changed
+    assert sorted(row[0] for row in bench.rows()) == ([0, 0, 1] if changed else [0, 1])

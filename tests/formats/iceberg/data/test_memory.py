@@ -52,6 +52,23 @@ def test_a_file_that_is_larger_than_the_memory_it_may_take(tmp_path: Path, way: 
     assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
 
 
+@pytest.mark.parametrize("way", [COPIED, ENCODED])
+def test_many_files_of_which_each_is_fetched_whole(tmp_path: Path, way: str) -> None:
+    group = Group(tmp_path, LONGS)
+    group.properties["write.parquet.compression-codec"] = "uncompressed"
+    values = np.random.default_rng(1)
+    rows = [pa.array(values.integers(0, 1 << 62, 700_000)) for _ in range(2)]
+    path = group.write(pa.Table.from_arrays(rows, schema=group.schema), compression="none", use_dictionary=False)
+    assert 10 * MEGABYTE < path.stat().st_size < 16 * MEGABYTE
+    group.inputs = [replace(group.inputs[0], path=f"file://{tmp_path}/{number}.parquet") for number in range(24)]
+    for number in range(24):
+        os.link(path, tmp_path / f"{number}.parquet")
+    more = ENCODED_ONLY if way == ENCODED else {}
+    answer, grown = carried_out(group, properties={**group.properties, **more})
+    assert (answer["way"], answer["rows_in"]) == (way, 16_800_000)
+    assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
+
+
 def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
     group = Group(tmp_path, LONGS)
     path = group.write([{"a": 1, "b": 2}])
@@ -78,4 +95,18 @@ def test_a_thousand_files_of_equality_deletes(tmp_path: Path) -> None:
     group.inputs = [replace(one, deletes=tuple(deletes)) for one in group.inputs]
     answer, grown = carried_out(group)
     assert (answer["rows_deleted"], answer["files"][0]["rows"]) == (50_000, 150_000)
+    assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
+
+
+def test_small_files_whose_texts_are_long(tmp_path: Path) -> None:
+    """A dictionary has a text once, however many rows have it: read together, such files would be large."""
+    group = Group(tmp_path, schema_of(("t", "string")))
+    path = group.write([{"t": "x" * 20_000}] * 500)
+    assert path.stat().st_size < 4096
+    group.inputs = [replace(group.inputs[0], path=f"file://{tmp_path}/{number}.parquet") for number in range(64)]
+    for number in range(64):
+        os.link(path, tmp_path / f"{number}.parquet")
+    small = {"write.parquet.row-group-size-bytes": str(16 * MEGABYTE)}
+    answer, grown = carried_out(group, properties=small)
+    assert answer["rows_in"] == 32_000
     assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"

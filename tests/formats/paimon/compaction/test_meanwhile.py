@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +124,12 @@ def test_a_run_that_died_behind_its_commit_does_not_commit_again(bench: Bench, m
         patched.setattr(committing, "_publish", killed)
         with pytest.raises(KeyboardInterrupt):
             bench.commit(prepared, answers)
-    assert bench.prepared().done == ["g0", "g1"]
+    (made,) = bench.prepared().made
     landed = bench.commit(prepared, answers)
+    assert (made.snapshot, made.groups) == (landed.snapshot, landed.groups)
+    counted = (made.files_removed, made.files_added, made.bytes_removed, made.bytes_added)
+    assert counted == (landed.files_removed, landed.files_added, landed.bytes_removed, landed.bytes_added)
+    assert min(counted) > 0
     assert (landed.snapshot, landed.files_removed, landed.files_added, list(landed.groups)) == (4, 6, 2, ["g0", "g1"])
     assert [snapshot.id for snapshot in bench.table.main.snapshots] == [1, 2, 3, 4]
     assert bench.rows() == expected(*range(12))
@@ -174,3 +180,22 @@ def test_a_file_that_is_missing_or_has_other_rows_keeps_its_group_from_being_rew
     assert first[0] in landed.dropped
     Path(f"{name}.away").rename(name)
     assert bench.rows() == expected(*range(12))
+
+
+def test_a_manifest_is_fetched_once_by_a_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not change need not be read at the planning of a group, at its commit and at each try of it."""
+    fetched: Counter[str] = Counter()
+    get_many = bench.stores.get_many
+
+    def counted(uris: Sequence[str]) -> Any:
+        fetched.update(uri for uri in uris if "/manifest/" in uri)
+        return get_many(uris)
+
+    groups = bench.groups()
+    monkeypatch.setattr(bench.stores, "get_many", counted)
+    prepared = bench.prepared(groups)
+    answers = bench.answers(prepared)
+    bench.write(rows(90))
+    assert bench.commit(prepared, answers).groups
+    assert fetched
+    assert set(fetched.values()) == {1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewarden.ledger.statuses import WASTED
+from lakewarden.model.compaction import GROUP_LEFT
 from tests.jobs.snapshot_expiry.expiry_site import Site
 from tests.support.configuration import write_toml
 
@@ -209,14 +211,25 @@ class BusyLake:
         used = 0
         for summary in self.summaries():
             used += int(summary.get("added-files-size", 0))
-        ledger = self.site.warden._deployment.ledger
-        runs = {run.run_id for run in ledger.runs.list(100_000) if run.job == "compaction"}
-        steps = [step.detail for run in runs for step in ledger.runs.steps(run) if step.name == WASTED]
-        gone = sum(int(step["bytes"]) for step in steps if step["deleted"])
+        runs = self._runs()
+        gone = sum(int(step["bytes"]) for step in self._steps(WASTED) if step["deleted"])
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
         there = [(item["Key"].rpartition("/")[2], item["Size"]) for page in pages for item in page.get("Contents", ())]
         ours = sum(size for name, size in there if name.endswith(".parquet") and name.partition("-")[0] in runs)
         return ours - used + gone, ours + gone
+
+    def left(self) -> Counter[str]:
+        """Why groups were left as they are, each reason once for all files."""
+        whys = (str(step["why"]) for step in self._steps(GROUP_LEFT))
+        return Counter(re.sub(r"\S+\.parquet|\d+ files|worker-\d|\S*compaction/\S+|\d+", "…", why)[:70] for why in whys)
+
+    def _runs(self) -> set[str]:
+        ledger = self.site.warden._deployment.ledger
+        return {run.run_id for run in ledger.runs.list(100_000) if run.job == "compaction"}
+
+    def _steps(self, name: str) -> list[Any]:
+        ledger = self.site.warden._deployment.ledger
+        return [step.detail for run in self._runs() for step in ledger.runs.steps(run) if step.name == name]
 
     def live_files(self) -> int:
         catalog = self.open()

@@ -68,6 +68,8 @@ def told(lake: BusyLake, landed: Counter[str], capsys: pytest.CaptureFixture[str
     with capsys.disabled():
         share = f"{wasted / max(1, written):.1%}"
         print(f"\n{dict(acts)}; groups by worker {dict(landed)}; {wasted} of {written} bytes wasted ({share})")
+        for why, count in lake.left().most_common():
+            print(f"  {count} groups left: {why}")
     return wasted, written
 
 

@@ -5,57 +5,31 @@ What main and a branch both show is read once; so is a metadata file that many b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
-from lakewarden.formats.iceberg.branches.nessie_api import NessieApi, Reference
-from lakewarden.formats.iceberg.branches.refs import Forks, MainHistory
-from lakewarden.formats.iceberg.metadata.document import GARBLED, parse
+from lakewarden.formats.iceberg.branches.contents import Contents, Document, Json, Key, document_of, standing_of
+from lakewarden.formats.iceberg.branches.looked_at import changed
+from lakewarden.formats.iceberg.branches.nessie_api import NessieApi, NoReferenceError, Reference
+from lakewarden.formats.iceberg.branches.refs import MainHistory
+from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.model.branches import BranchPlace, BranchSight, BranchState
-from lakewarden.model.errors import BranchNotRestoredError, LakewardenError
+from lakewarden.model.errors import (
+    BranchNotRestoredError,
+    CatalogUnavailableError,
+    LakewardenError,
+    PlanOutdatedError,
+    TableMovedError,
+)
 from lakewarden.model.ports import Files
 from lakewarden.model.table import TableState, identifier_of, parts_of
 
 MARK = "@"
 THREADS = 16
 READ_AT_ONCE = 100
-TABLE, NAMESPACE = "ICEBERG_TABLE", "NAMESPACE"
-
-Key = tuple[str, ...]
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Document:
-    """One metadata file: what it holds, that it is gone, or why it cannot be told."""
-
-    content: Json | None = None
-    why: str | None = None
-
-    @property
-    def main(self) -> MainHistory | None:
-        """What it shows as main's history; None if that cannot be told."""
-        try:
-            return MainHistory.of(self.content) if self.content is not None else None
-        except GARBLED:
-            return None
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a branch holds at one commit: its tables, and how many other things that are no namespace."""
-
-    tables: Mapping[Key, Json]
-    others: int
-
-    @staticmethod
-    def of(entries: Iterable[Json]) -> Contents:
-        found = [entry for entry in entries if entry["type"] != NAMESPACE]
-        tables = {tuple(map(str, e["name"]["elements"])): e["content"] for e in found if e["type"] == TABLE}
-        return Contents(tables, len(found) - len(tables))
 
 
 class CatalogKeeper:
@@ -68,32 +42,83 @@ class CatalogKeeper:
 
     def survey(self, states: Sequence[TableState]) -> list[BranchPlace]:
         found = {reference.name: reference for reference in self._api.references()}
-        kept = self._kept()
-        main = found[self._api.default_branch()]
+        kept, default = self._kept(), self._api.default_branch()
+        if default not in found:
+            raise CatalogUnavailableError(
+                f"Nessie behind catalog {self._name} lists its branches without {default}; nothing was changed"
+            )
+        main = self._contents(found[default])
         branches = [one for one in found.values() if one.kind == "BRANCH" and one.name not in kept]
-        return self._places(main, branches)
+        held: dict[str, Contents] = {}
+        refused: list[BranchPlace] = []
+        for branch, contents in self._held(branches):
+            if isinstance(contents, Contents):
+                held[branch.name] = contents
+            elif not isinstance(contents, NoReferenceError) or self._api.reference(branch.name) is not None:
+                refused.append(
+                    BranchPlace(self._place(branch), "", branch.hash, of_catalog=True, refusal=contents.refusal())
+                )
+        return [*self._places(main, [(one, held[one.name]) for one in branches if one.name in held]), *refused]
+
+    def _held(self, branches: Sequence[Reference]) -> Iterator[tuple[Reference, Contents | LakewardenError]]:
+        """What each branch holds, or why that cannot be told. What several have at one commit is read once."""
+
+        def read(branch: Reference) -> Contents | LakewardenError:
+            try:
+                return self._contents(branch)
+            except LakewardenError as error:
+                return error
+
+        found: dict[str, Contents | LakewardenError] = {}
+        left = list(branches)
+        with ThreadPoolExecutor(THREADS) as pool:
+            while left:
+                # The first of each commit. Where that one is gone, the next is asked.
+                asked = {branch.hash: branch for branch in reversed(left)}
+                found |= dict(zip(asked, pool.map(read, asked.values()), strict=True))
+                for branch in left:
+                    if branch is asked[branch.hash] or isinstance(found[branch.hash], Contents):
+                        yield branch, found[branch.hash]
+                left = [one for one in left if one is not asked[one.hash] and not isinstance(found[one.hash], Contents)]
+
+    def _contents(self, at: Reference) -> Contents:
+        """What a branch holds. Raises CatalogUnavailableError, of which NoReferenceError is one."""
+        try:
+            return Contents.of(self._api.entries(at))
+        except GARBLED as error:
+            raise CatalogUnavailableError(
+                f"what branch {at.name} of catalog {self._name} holds cannot be read ({error}); nothing was changed"
+            ) from error
+
+    def _place(self, branch: Reference) -> str:
+        return identifier_of(self._name, (MARK + branch.name,))
 
     def look(self, identifier: str) -> BranchPlace | None:
         name = parts_of(identifier)[1].removeprefix(MARK)
         reference, main = self._api.reference(name), self._api.reference(self._api.default_branch())
-        if reference is None or reference.kind != "BRANCH" or name in self._kept():
+        if reference is None or reference.kind != "BRANCH":
             return None
+        if name in self._kept():
+            raise PlanOutdatedError(f"{identifier} is the default branch or the one that is shown by now; it was kept")
         assert main is not None  # a server always has its default branch
-        return self._places(main, [reference])[0]
+        try:
+            held = self._contents(reference)
+        except NoReferenceError as error:
+            raise TableMovedError(f"{identifier} was changed meanwhile; nothing of it was removed") from error
+        return self._places(self._contents(main), [(reference, held)])[0]
+
+    def shows(self) -> str | None:
+        return self._api.served_branch()
 
     def _kept(self) -> set[str]:
         """Never touched: the default branch, and the one that the configured catalog shows."""
         return {self._api.default_branch(), self._api.served_branch()}
 
-    def _places(self, main: Reference, branches: Sequence[Reference]) -> list[BranchPlace]:
-        commits = {reference.hash: reference for reference in (main, *branches)}
-        with ThreadPoolExecutor(THREADS) as pool:
-            read = pool.map(lambda reference: Contents.of(self._api.entries(reference)), commits.values())
-            held = dict(zip(commits, read, strict=True))
-        mine = held[main.hash].tables
+    def _places(self, main: Contents, branches: Sequence[tuple[Reference, Contents]]) -> list[BranchPlace]:
+        mine = main.tables
         wanted = {
             str(shown["metadataLocation"])
-            for contents in held.values()
+            for _, contents in branches
             for key, content in contents.tables.items()
             if content != mine.get(key)
             for shown in (content, mine.get(key, content))
@@ -102,24 +127,24 @@ class CatalogKeeper:
         histories = {at: document.main for at, document in documents.items()}
         return [
             BranchPlace(
-                identifier_of(self._name, (MARK + branch.name,)),
+                self._place(branch),
                 "",
                 branch.hash,
                 tuple(
                     self._sight(branch, key, content, mine.get(key), documents, histories)
-                    for key, content in held[branch.hash].tables.items()
+                    for key, content in contents.tables.items()
                 ),
                 of_catalog=True,
-                others=held[branch.hash].others,
+                others=contents.others,
             )
-            for branch in branches
+            for branch, contents in branches
         ]
 
     def _documents(self, locations: Sequence[str]) -> dict[str, Document]:
         found: dict[str, Document] = {}
         for first in range(0, len(locations), READ_AT_ONCE):
             some = locations[first : first + READ_AT_ONCE]
-            found |= dict(zip(some, map(_document, some, self._files.get_many(some)), strict=True))
+            found |= dict(zip(some, map(document_of, some, self._files.get_many(some)), strict=True))
         return found
 
     def _sight(
@@ -153,7 +178,7 @@ class CatalogKeeper:
         if document.content is None:
             return sight(BranchState.DIVERGED, "its metadata file is not there")
         try:
-            return sight(*_standing(branch, document.content, number, content, mine, main))
+            return sight(*standing_of(branch, document.content, number, content, mine, main))
         except GARBLED as error:
             return sight(BranchState.UNKNOWN, f"{at} lacks or garbles a field ({error})")
 
@@ -164,15 +189,19 @@ class CatalogKeeper:
             return None  # it is the manifest list that is gone, without which nobody reads
         served = self._api.load(sight.branch, key)
         if served is None:
-            return None
+            # A server that does not serve main's table either may not serve any, whatever its reason is.
+            blind = sight.witnesses and self._api.load(self._api.default_branch(), key) is None
+            return (
+                "its metadata file is gone, and Nessie serves no table of that name from main either" if blind else None
+            )
         document = served.get("metadata") or {}
         lists = {int(s["snapshot-id"]): str(s["manifest-list"]) for s in document.get("snapshots") or []}
         if sight.snapshot_id in lists and self._files.head(lists[sight.snapshot_id]) is None:
             return None
         return "its metadata file is gone, and Nessie still serves the table from its own store"
 
-    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool:
-        return False  # a branch may be made anew at an old commit, and Nessie does not say when
+    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool | None:
+        return None  # a branch may be made anew at an old commit, and Nessie does not say when
 
     def remove(
         self, place: BranchPlace, names: Collection[str], now: datetime, properties: Mapping[str, str]
@@ -180,27 +209,75 @@ class CatalogKeeper:
         """All of a branch by deleting it, at exactly the commit that was looked at; a part of it by a commit."""
         going = [sight for sight in place.sights if sight.name in names]
         branch = Reference(parts_of(place.identifier)[1].removeprefix(MARK), "BRANCH", place.metadata_location)
-        if len(going) == len(place.sights) and not place.others:
-            self._api.delete(branch)
+        if place.emptied_by(names):
+            changed(place.identifier, lambda: self._api.delete(branch), lambda: self._deleted(branch))
             return {"refs": len(going), "branches": 1}
         operations = [{"type": "DELETE", "key": {"elements": list(sight.record["key"])}} for sight in going]
-        self._api.commit(branch, operations, f"Remove {len(going)} stale tables", properties)
+        message = f"Remove {len(going)} stale tables"
+        changed(
+            place.identifier,
+            lambda: self._api.commit(branch, operations, message, properties),
+            lambda: self._taken_out(branch, going, properties),
+        )
         return {"refs": len(going)}
+
+    def _deleted(self, branch: Reference) -> bool:
+        """Whether a branch that was to be deleted is gone. Raises TableMovedError if it is another one by now."""
+        now = self._api.reference(branch.name)
+        if now is not None and now.hash != branch.hash:
+            raise TableMovedError(f"branch {branch.name} of {self._name} was changed meanwhile; it was not removed")
+        return now is None
+
+    def _taken_out(self, branch: Reference, going: Sequence[BranchSight], properties: Mapping[str, str]) -> bool:
+        """Whether our commit is in the branch's log. Raises TableMovedError if its tables are not what they were."""
+        now = self._api.reference(branch.name)
+        if now is None:
+            raise TableMovedError(f"branch {branch.name} of {self._name} was removed meanwhile")
+        held = self._contents(now).tables
+        there = {sight.name: held.get(tuple(sight.record["key"])) for sight in going}
+        since = takewhile(lambda commit: commit.get("hash") != branch.hash, self._api.commits(now, branch.hash))
+        ours = any(_says(commit, properties) for commit in since)
+        if ours and not any(there.values()):
+            return True
+        if not ours and all(there[sight.name] == sight.record["content"] for sight in going):
+            return False
+        raise TableMovedError(
+            f"branch {branch.name} of {self._name} was changed meanwhile; what is there now was not removed"
+        )
 
     def restore(self, identifier: str, record: Mapping[str, Any], now: datetime) -> None:
         """The whole branch at its old commit if it is gone, else the table in it."""
-        name, key, content = str(record["branch"]), tuple(record["key"]), dict(record["content"])
+        if self._is_back(identifier, record):
+            return
+        name, key = str(record["branch"]), tuple(record["key"])
         branch = self._api.reference(name)
-        if branch is None:
-            return self._api.create(name, str(record["metadata_location"]))
-        held = Contents.of(self._api.entries(branch)).tables.get(key)
-        if held == content:
-            return None
-        if held is not None:
+
+        def make() -> None:
+            if branch is None:
+                return self._api.create(name, str(record["metadata_location"]))
+            # Nessie gives a new id to whatever is put where nothing is.
+            operation = {"type": "PUT", "key": {"elements": list(key)}, "content": _without_id(record["content"])}
+            return self._api.commit(branch, [operation], f"Restore {'.'.join(key)}", {})
+
+        changed(identifier, make, lambda: self._is_back(identifier, record))
+
+    def _is_back(self, identifier: str, record: Mapping[str, Any]) -> bool:
+        """Whether a table is in its branch as it was. Raises BranchNotRestoredError if what is there is somebody else's."""
+        key, commit = tuple(record["key"]), str(record["metadata_location"])
+        branch = self._api.reference(str(record["branch"]))
+        if branch is None or branch.hash == commit:
+            return branch is not None
+        again = BranchNotRestoredError(
+            f"{identifier} was made again since, or set to another commit; it was left as it is"
+        )
+        if not any(one.get("hash") == commit for one in self._api.commits(branch, commit)):
+            raise again
+        held = self._contents(branch).tables.get(key)
+        if held is not None and _without_id(held) != _without_id(record["content"]):
             raise BranchNotRestoredError(f"{identifier} shows another {'.'.join(key)} by now; it was left as it is")
-        content.pop("id", None)  # Nessie gives a new one to whatever is put where nothing is
-        operation = {"type": "PUT", "key": {"elements": list(key)}, "content": content}
-        return self._api.commit(branch, [operation], f"Restore {'.'.join(key)}", {})
+        if held is None and record["whole"]:
+            raise again
+        return held is not None
 
 
 def _record(branch: str, key: Key, content: Json) -> dict[str, Any]:
@@ -208,42 +285,11 @@ def _record(branch: str, key: Key, content: Json) -> dict[str, Any]:
     return {"branch": branch, "at": at, "key": list(key), "content": dict(content)}
 
 
-def _document(location: str, found: bytes | Exception) -> Document:
-    if isinstance(found, FileNotFoundError):
-        return Document()
-    if isinstance(found, Exception):
-        return Document(why=f"{location} cannot be read ({getattr(found, 'message', None) or found})")
-    try:
-        return Document(parse(found, location))
-    except LakewardenError as error:
-        return Document(why=error.message)
+def _without_id(content: Json) -> Json:
+    return {name: value for name, value in content.items() if name != "id"}
 
 
-def _standing(
-    branch: Reference, document: Json, number: int, content: Json, mine: Json | None, main: MainHistory | None
-) -> tuple[Any, ...]:
-    """How a table in a branch stands to main's, in words, and the manifest list that it begins with.
-
-    Metadata that Nessie writes names the newest snapshot alone: what came before is in the commits of the catalog. So a
-    table is detached only where neither of the two leads back to main.
-    """
-    snapshots = {int(s["snapshot-id"]): s for s in document.get("snapshots") or []}
-    if number in (-1, 0):
-        return BranchState.HEALTHY, "it has no snapshot yet"
-    if number not in snapshots:
-        return BranchState.UNKNOWN, f"its snapshot {number} is not in its metadata"
-    begins = str(snapshots[number]["manifest-list"])
-    if mine is None:
-        return BranchState.DIVERGED, "main has no table of that name", begins
-    if main is None:
-        return BranchState.UNKNOWN, "main's own metadata file cannot be read"
-    standing, why = Forks(document, main).standing(number)
-    if standing is not BranchState.DETACHED:
-        return standing, why, begins
-    if content.get("id") != mine.get("id"):
-        return standing, "main has another table of that name by now", begins
-    if branch.ancestor is None:
-        return standing, "the branch has no commit in common with main", begins
-    if branch.ancestor == branch.hash:
-        return BranchState.HEALTHY, "its newest commit is in main's history", begins
-    return BranchState.DIVERGED, f"the branch left main at commit {branch.ancestor[:12]}", begins
+def _says(commit: Json, properties: Mapping[str, str]) -> bool:
+    """Whether a commit carries these properties: the run's own id is one of them."""
+    told = commit.get("allProperties") or {}
+    return all(told.get(name) == [value] for name, value in properties.items())

@@ -35,10 +35,13 @@ class IcebergBranches:
     def look(self, identifier: str) -> BranchPlace | None:
         return self._kind().look(identifier)
 
+    def shows(self) -> str | None:
+        return self._kind().shows()
+
     def still_read(self, place: BranchPlace, sight: BranchSight) -> str | None:
         return self._kind().still_read(place, sight)
 
-    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool:
+    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool | None:
         return self._kind().unchanged_since(place, sight, instant)
 
     def remove(

@@ -1,7 +1,7 @@
 """Nessie's own API (v2), as far as branches need it: over the connection of its Iceberg catalog, with that one's rights.
 
-Answers are bounded in size, pages and time. A question may be asked again; a change is sent once, and what nobody
-answered for is in doubt.
+Answers are bounded in size, pages and time. A question may be asked again; a change is sent once, and is in doubt unless
+an answer names what was changed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
+from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.model.errors import CatalogUnavailableError, DoubtfulCommitError, TableMovedError
 
 BASE, SERVED, PREFIX = "nessie.core-base-uri", "nessie.iceberg-base-uri", "prefix"
 DEFAULT_BRANCH = "nessie.default-branch.name"
 MOST_PAGES = 10_000
+DOUBT_HINT = "Look whether the branch is there, and whether it has its tables; then run the command again."
 # The commit before the first one, of every Nessie: the SHA-256 of the word "empty".
 NO_COMMIT = sha256(b"empty").hexdigest()
 EXPIRED, NOT_FOUND, CONFLICT, BAD_REQUEST = (401, 419), 404, 409, 400
@@ -44,6 +46,10 @@ class Reference:
         return f"trees/{quote(self.name, safe='')}@{self.hash}"
 
 
+class NoReferenceError(CatalogUnavailableError):
+    """There is no branch or tag of that name (any more)."""
+
+
 class NessieApi:
     """One server."""
 
@@ -52,31 +58,55 @@ class NessieApi:
         self._base = f"{str(catalog.properties[BASE]).rstrip('/')}/v2/"
 
     def default_branch(self) -> str:
-        return str(self._get("config")["defaultBranch"])
+        found = self._get("config").get("defaultBranch")
+        if not found:
+            raise self._unavailable("it does not name its default branch")
+        return str(found)
 
     def served_branch(self) -> str:
         """The branch as which the configured catalog shows itself."""
-        return str(self._catalog.properties.get(PREFIX) or "").partition("|")[0].partition("@")[0]
+        return self._prefix.partition("|")[0].partition("@")[0]
+
+    @property
+    def _prefix(self) -> str:
+        """`branch|warehouse` or `branch@commit|warehouse`, which a user may have written as an address needs it."""
+        return unquote(str(self._catalog.properties.get(PREFIX) or ""))
 
     def references(self) -> list[Reference]:
         """Every branch and tag, with the time of its newest commit."""
-        return [_reference(found) for found in self._pages("trees", "references", {"fetch": "ALL"})]
+        try:
+            return [_reference(found) for found in self._pages("trees", "references", {"fetch": "ALL"})]
+        except GARBLED as error:
+            raise self._unavailable("its list of references is garbled") from error
 
     def reference(self, name: str) -> Reference | None:
         """One branch or tag as it is now; None if there is none of that name."""
-        answer = self._ask(f"trees/{quote(name, safe='')}", {"fetch": "ALL"})
-        if answer.status_code == NOT_FOUND and _document(answer).get("errorCode") == "REFERENCE_NOT_FOUND":
+        path = f"trees/{quote(name, safe='')}"
+        try:
+            found = _reference(self._get(path, {"fetch": "ALL"})["reference"])
+        except NoReferenceError:
             return None
-        return _reference(self._document(answer)["reference"])
+        except GARBLED as error:
+            raise self._unavailable(f"{path} is no reference") from error
+        if found.name != name:
+            raise self._unavailable(f"asked for {name}, it answered with {found.name}")
+        return found
 
     def entries(self, at: Reference) -> list[Json]:
-        """Everything that a branch holds at exactly this commit, with its content."""
+        """Everything that a branch holds at exactly this commit, with its content. Raises NoReferenceError."""
         return list(self._pages(f"{at.path}/entries", "entries", {"content": "true"}))
+
+    def commits(self, at: Reference, back_to: str) -> Iterator[Json]:
+        """What the commits of a branch say of themselves, newest first, to this one or else to the first of all."""
+        for entry in self._pages(f"{at.path}/history", "logEntries", {"limit-hash": back_to}):
+            yield entry.get("commitMeta") or {}
 
     def load(self, branch: str, key: Sequence[str]) -> Json | None:
         """A table as the Iceberg side serves it from a branch; None if that cannot. Raises CatalogUnavailableError."""
         space = quote("\x1f".join(key[:-1]), safe="")
-        place = f"v1/{quote(branch, safe='')}/namespaces/{space}/tables/{quote(key[-1], safe='')}"
+        # In the warehouse of the configured catalog: a server may have no default one.
+        _, bar, warehouse = self._prefix.partition("|")
+        place = f"v1/{quote(branch + bar + warehouse, safe='')}/namespaces/{space}/tables/{quote(key[-1], safe='')}"
         url = f"{str(self._catalog.properties[SERVED]).rstrip('/')}/{place}"
         answer = self._ask(url, {}, whole=True)
         if answer.status_code in (BAD_REQUEST, NOT_FOUND):
@@ -85,26 +115,30 @@ class NessieApi:
 
     def delete(self, at: Reference) -> None:
         """Delete a branch, if it is still at this commit. Raises TableMovedError."""
-        self._change("DELETE", at.path, {"type": "BRANCH"}, None)
+        self._change(at.name, "DELETE", at.path, {"type": "BRANCH"}, None)
 
     def commit(self, at: Reference, operations: Sequence[Json], message: str, properties: Mapping[str, str]) -> None:
         """Commit to a branch, if what the operations name has not changed since this commit. Raises TableMovedError."""
         meta = {"message": message, "authors": ["lakewarden"], "properties": dict(properties)}
-        self._change("POST", f"{at.path}/history/commit", {}, {"commitMeta": meta, "operations": list(operations)})
+        body = {"commitMeta": meta, "operations": list(operations)}
+        self._change(at.name, "POST", f"{at.path}/history/commit", {}, body)
 
     def create(self, name: str, commit: str) -> None:
         """Make a branch at a commit. Raises TableMovedError if there is one."""
-        self._change("POST", "trees", {"name": name, "type": "BRANCH"}, {"type": "DETACHED", "hash": commit})
+        self._change(name, "POST", "trees", {"name": name, "type": "BRANCH"}, {"type": "DETACHED", "hash": commit})
 
     def _pages(self, path: str, field: str, params: Mapping[str, str]) -> Iterator[Json]:
         token: str | None = None
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
             page = self._get(path, {**params, **({"page-token": token} if token else {})})
-            yield from page[field]
+            found = page.get(field)
+            if not isinstance(found, list):
+                raise self._unavailable(f"an answer for {path} without {field}")
+            yield from found
             if not page.get("hasMore"):
                 return
-            token = str(page["token"])
+            token = str(page.get("token"))
             if token in seen:
                 break
             seen.add(token)
@@ -125,42 +159,52 @@ class NessieApi:
         return answer
 
     def _document(self, answer: Any) -> Json:
-        if answer.status_code != 200:
-            told = _document(answer).get("message") or answer.reason
-            raise self._unavailable(f"{answer.status_code}: {told}")
         found = _document(answer)
+        if answer.status_code != 200:
+            told = f"{answer.status_code}: {found.get('message') or answer.reason}"
+            gone = answer.status_code == NOT_FOUND and found.get("errorCode") == "REFERENCE_NOT_FOUND"
+            raise self._unavailable(told, NoReferenceError if gone else CatalogUnavailableError)
         if not found:
             raise self._unavailable("an answer that is no object")
         return found
 
-    def _change(self, method: str, path: str, params: Mapping[str, str], body: Json | None) -> None:
+    def _change(self, branch: str, method: str, path: str, params: Mapping[str, str], body: Json | None) -> None:
         name = self._catalog.name
         try:
             answer = self._catalog._session.request(
                 method, self._base + path, params=dict(params), json=body, allow_redirects=False
             )
         except Exception as error:
-            raise DoubtfulCommitError(
-                f"catalog {name} did not answer for a change of a branch ({type(error).__name__}: {error}); it may or may "
-                "not have been made, and no file was touched"
+            raise self._doubt(
+                f"did not answer for a change of branch {branch} ({type(error).__name__}: {error})"
             ) from error
-        told = _document(answer).get("message") or answer.reason
-        if answer.status_code in (CONFLICT, NOT_FOUND):
-            raise TableMovedError(f"a branch of {name} was changed meanwhile ({told}); nothing of it was removed")
+        found = _document(answer)
+        told = found.get("message") or answer.reason
+        # Whatever stands before a server says 404 too.
+        if answer.status_code in (CONFLICT, NOT_FOUND) and "errorCode" in found:
+            raise TableMovedError(
+                f"branch {branch} of {name} was changed meanwhile ({told}); nothing of it was removed"
+            )
         if 400 <= answer.status_code < 500:
             raise CatalogUnavailableError(
-                f"catalog {name} did not take a change of a branch ({told}); nothing was changed"
+                f"catalog {name} did not take a change of branch {branch} ({answer.status_code}: {told}); nothing was changed"
             )
         if answer.status_code != 200:
-            raise DoubtfulCommitError(
-                f"catalog {name} failed at a change of a branch ({answer.status_code}: {told}); it may or may not have "
-                "been made, and no file was touched"
-            )
+            raise self._doubt(f"failed at a change of branch {branch} ({answer.status_code}: {told})")
+        changed = found.get("reference") or found.get("targetBranch")
+        if not isinstance(changed, Mapping) or changed.get("name") != branch:
+            raise self._doubt(f"answered a change of branch {branch} without naming it")
 
-    def _unavailable(self, why: str) -> CatalogUnavailableError:
-        return CatalogUnavailableError(
-            f"Nessie behind catalog {self._catalog.name} could not be read ({why}); nothing was changed"
+    def _doubt(self, what: str) -> DoubtfulCommitError:
+        return DoubtfulCommitError(
+            f"catalog {self._catalog.name} {what}; it may or may not have been made, and no file was touched",
+            hint=DOUBT_HINT,
         )
+
+    def _unavailable(
+        self, why: str, kind: type[CatalogUnavailableError] = CatalogUnavailableError
+    ) -> CatalogUnavailableError:
+        return kind(f"Nessie behind catalog {self._catalog.name} could not be read ({why}); nothing was changed")
 
 
 def _document(answer: Any) -> Json:

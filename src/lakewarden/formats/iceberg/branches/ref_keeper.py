@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
+from lakewarden.formats.iceberg.branches.looked_at import changed
 from lakewarden.formats.iceberg.branches.refs import branches_of
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, Versions
 from lakewarden.formats.iceberg.metadata.document import GARBLED, table_state
@@ -21,6 +24,8 @@ from lakewarden.model.errors import (
 )
 from lakewarden.model.table import TableState, name_within
 
+THREADS = 16
+
 
 class RefKeeper:
     """The branches of every table of one catalog."""
@@ -29,6 +34,7 @@ class RefKeeper:
         """`versions` opens the catalog, or raises UnsupportedTableError for a kind that cannot be changed safely."""
         self._known = known
         self._versions = versions
+        self._steady: tuple[tuple[str, int], tuple[Mapping[str, Any], bool]] | None = None
 
     def survey(self, states: Sequence[TableState]) -> list[BranchPlace]:
         return list(self._places(states))
@@ -52,22 +58,42 @@ class RefKeeper:
             return BranchPlace(identifier, state.uuid, version.location, refusal=state.refusal)
         return _place(identifier, version)
 
+    def shows(self) -> str | None:
+        return None
+
     def still_read(self, place: BranchPlace, sight: BranchSight) -> str | None:
         return None  # whoever reads the branch begins with the manifest list
 
-    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool:
-        """By the version of the table that was current then, as far as its log reaches back."""
-        at_ms = int(instant.timestamp() * 1000)
+    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool | None:
+        """By the version of the table that was current then and by all that came after it, as far as its log reaches back."""
+        asked = (place.metadata_location, int(instant.timestamp() * 1000))
+        # Many branches of a table are asked about, one after the other.
+        steady = self._steady
+        if steady is None or steady[0] != asked:
+            self._steady = steady = (asked, self._refs_since(*asked))
+        refs, whole = steady[1]
+        return (whole or None) if refs.get(sight.name) == sight.record["ref"] else False
+
+    def _refs_since(self, location: str, since_ms: int) -> tuple[Mapping[str, Any], bool]:
+        """The refs that no version since then lacks or has otherwise, and whether the log reaches back so far.
+
+        Somebody may have taken a ref away and made it again as it was: then a version in between does not have it.
+        """
         try:
-            document = self._known.loaded(place.metadata_location).document
-            if int(document["last-updated-ms"]) > at_ms:
-                log = [entry for entry in document.get("metadata-log") or [] if int(entry["timestamp-ms"]) <= at_ms]
-                if not log:
-                    return False
-                document = self._known.loaded(str(log[-1]["metadata-file"])).document
-            return bool(refs_of(document).get(sight.name) == sight.record["ref"])
+            document = self._known.loaded(location).document
+            versions = [
+                *((int(e["timestamp-ms"]), str(e["metadata-file"])) for e in document.get("metadata-log") or []),
+                (int(document["last-updated-ms"]), location),
+            ]
+            # What comes after a younger version is younger too, whatever the clock of its writer said.
+            then = sum(1 for _ in takewhile(lambda version: version[0] <= since_ms, versions))
+            asked = [at for _, at in versions[max(then - 1, 0) :]]
+            with ThreadPoolExecutor(THREADS) as pool:
+                found = list(pool.map(lambda at: refs_of(self._known.loaded(at).document), asked))
+            now = found[-1]
+            return {name: ref for name, ref in now.items() if all(refs.get(name) == ref for refs in found)}, then > 0
         except (LakewardenError, *GARBLED):
-            return False
+            return {}, False
 
     def remove(
         self, place: BranchPlace, names: Collection[str], now: datetime, properties: Mapping[str, str]
@@ -93,19 +119,30 @@ class RefKeeper:
         if version.document.get("table-uuid") != record["uuid"]:
             raise BranchNotRestoredError(f"{identifier} was dropped and made again; branch {name} was not made")
         ref = record["ref"]
+        taken = BranchNotRestoredError(f"{identifier} has a ref {name} again; it was left as it is")
         if name in refs_of(version.document):
-            raise BranchNotRestoredError(f"{identifier} has a ref {name} again; it was left as it is")
+            raise taken
         held = {int(snapshot["snapshot-id"]) for snapshot in version.document.get("snapshots") or []}
         if int(ref["snapshot-id"]) not in held:
             raise BranchNotRestoredError(
                 f"snapshot {ref['snapshot-id']} of {identifier} has expired since; branch {name} was not made"
             )
-        try:
-            versions.add_ref(table, version, name, ref, now)
-        except MovedOnError as error:
-            raise PlanOutdatedError(
-                f"{identifier} was committed to meanwhile ({error}); branch {name} was not made"
-            ) from error
+
+        def make() -> None:
+            try:
+                versions.add_ref(table, version, name, ref, now)
+            except MovedOnError as error:
+                raise PlanOutdatedError(
+                    f"{identifier} was committed to meanwhile ({error}); branch {name} was not made"
+                ) from error
+
+        def made() -> bool:
+            found = refs_of(versions.current(table).document).get(name)
+            if found is not None and found != ref:
+                raise taken
+            return found is not None
+
+        changed(identifier, make, made)
 
 
 def _place(identifier: str, version: Version) -> BranchPlace:

@@ -82,7 +82,8 @@ class Removal:
             counts[f"{kind}_rows_count"] += entry["data_file"]["record_count"]
             if gone:
                 entry["snapshot_id"] = self.snapshot_id
-                self.summary.update(_removed(entry["data_file"]))
+                for name, count in _removed(entry["data_file"]).items():
+                    self.summary[name] += count
             elif self.version > 1:
                 oldest.append(entry["sequence_number"])
             entries.append(entry)

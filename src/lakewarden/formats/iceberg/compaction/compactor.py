@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any
 
 from lakewarden.formats.iceberg.commit.versions import Versions
 from lakewarden.formats.iceberg.compaction.engine import check_engine, engine_group, engine_of
-from lakewarden.formats.iceberg.compaction.head import Wanted, read_head
+from lakewarden.formats.iceberg.compaction.head import Head, Wanted, read_head
 from lakewarden.formats.iceberg.compaction.new_manifests import Replacement
-from lakewarden.formats.iceberg.compaction.replace import GROUPS, Commit, replace_files
+from lakewarden.formats.iceberg.compaction.replace import GROUPS, Commit, in_the_table_twice, replace_files
 from lakewarden.formats.iceberg.compaction.unused import named_since
 from lakewarden.formats.iceberg.data.applicable import DeleteIndex, LiveFile
 from lakewarden.formats.iceberg.data.columns import (
@@ -38,7 +39,7 @@ from lakewarden.formats.iceberg.manifests.opened import OpenedManifests
 from lakewarden.formats.iceberg.manifests.reader import data_files
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.iceberg.metadata.known import KnownVersions, Version
-from lakewarden.formats.iceberg.metadata.refs import MAIN, head_of
+from lakewarden.formats.iceberg.metadata.refs import MAIN, ancestors, head_of
 from lakewarden.formats.iceberg.partitions.drop import commits_in
 from lakewarden.formats.iceberg.partitions.specs import specs_of
 from lakewarden.formats.iceberg.rewrite.rewriter import java_properties
@@ -65,6 +66,7 @@ from lakewarden.model.manifests import JavaTable
 from lakewarden.model.partitions import stored_value
 from lakewarden.model.ports import Blobs, Files, ReadAvro, Rows
 from lakewarden.model.table import Pointer, TableState, name_within
+from lakewarden.model.uri import FileUri
 
 TARGET, TARGET_BYTES = "write.target-file-size-bytes", 512 << 20
 _PASSED_ON = ("write.parquet.", "write.metadata.metrics.")
@@ -81,9 +83,12 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Holding:
-    """The groups that were read, and those of them that a commit may have named: a repeated one must not forget that."""
+    """The groups that were read, at which head, since when their files may be there twice, and those of the groups that a
+    commit may have named: a repeated one must not forget that."""
 
     groups: Mapping[str, _Kept]
+    head: Head
+    once_at: int
     sent: set[str] = field(default_factory=set)
 
 
@@ -145,6 +150,9 @@ class IcebergCompactor:
             reason = f"{state.metadata_location} lacks or garbles a field ({error}); nothing was touched"
             return Compactable(refusal=UnreadableMetadataError(reason).refusal())
 
+    def made(self, pointer: Pointer, branch: str, run_id: str) -> list[Landed]:
+        return _made_by(self._versions().current(name_within(pointer.identifier)), branch, run_id)
+
     def prepare(
         self, pointer: Pointer, table_uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str
     ) -> Prepared:
@@ -156,9 +164,11 @@ class IcebergCompactor:
         base = head_of(document, branch)
         if base is None:
             raise PlanOutdatedError(f"{pointer.identifier} has no branch {branch} any more; nothing of it was changed")
-        done = [name for group in _made_by(version, branch, run_id) for name in group]
+        made = _made_by(version, branch, run_id)
+        done = {name for landed in made for name in landed.groups}
         open_groups = [group for group in groups if group.name not in done]
-        head = read_head(self._files, document, base, _wanted(open_groups), self._opened)
+        wanted = _wanted(document, branch, open_groups)
+        head = read_head(self._files, document, base, wanted, self._opened)
         kept: dict[str, _Kept] = {}
         dropped: dict[str, str] = {}
         by_engine: dict[str, EngineGroup] = {}
@@ -166,7 +176,9 @@ class IcebergCompactor:
             present = [head.data[path][1] for path in group.paths if path in head.data]
             if len(present) < len(group.paths):
                 dropped[group.name] = "files of it are not in the table any more"
-            elif len({live.partition for live in present}) > 1:
+            elif twice := head.twice.intersection(group.paths) or _repeated(group.paths):
+                dropped[group.name] = in_the_table_twice(min(twice))
+            elif len({live.partition for live in present} | {group.partition or present[0].partition}) > 1:
                 dropped[group.name] = "its files lie in several partitions by now"
             elif group.engine and branch != MAIN:
                 dropped[group.name] = f"Iceberg's own writers are not asked for files of the branch {branch}"
@@ -184,9 +196,9 @@ class IcebergCompactor:
         return Prepared(
             version,
             orders,
-            done,
+            made,
             dropped,
-            _Holding(kept),
+            _Holding(kept, head, wanted.once_at),
             branch,
             int(base["snapshot-id"]),
             {name: ", ".join(f"{k}={v}" for k, v in item.partition.items()) for name, item in kept.items()},
@@ -220,19 +232,24 @@ class IcebergCompactor:
         table = name_within(pointer.identifier)
         versions, sent = self._versions(), prepared.kept.sent
         commit = Commit(
-            table, prepared.seen, groups, name, properties, now_ms, may_commit, prepared.branch, sent, self._opened
+            table,
+            prepared.seen,
+            groups,
+            name,
+            properties,
+            now_ms,
+            may_commit,
+            prepared.branch,
+            sent,
+            self._opened,
+            prepared.kept.head,
+            prepared.kept.once_at,
         )
         outcome = replace_files(versions, self._files, commit)
         written = [file.path for group in groups if group.name not in sent for file in group.result.files]
-        counted = outcome.summary.get
-        return Landed(
-            outcome.snapshot,
-            outcome.landed,
-            {**dropped, **outcome.dropped},
-            int(counted("added-data-files", 0)),
-            int(counted("deleted-data-files", 0)),
-            int(counted("added-files-size", 0)),
-            int(counted("removed-files-size", 0)),
+        return replace(
+            _landed(outcome.snapshot, outcome.landed, outcome.summary),
+            dropped={**dropped, **outcome.dropped},
             unused=Unused(written, lambda: named_since(self._files, versions.current(table), prepared.seen, written)),
             failed=outcome.failed,
             ways={name: _way(results[name]) for name in outcome.landed},
@@ -291,20 +308,29 @@ class _DataFiles:
 
     def __init__(self, stores: Any) -> None:
         self._stores = stores
+        self._by_directory: dict[str, Any] = {}
 
     def get(self, uri: str) -> bytes:
         found: bytes = self._stores.get(uri)
         return found
 
     def get_range(self, uri: str, start: int, length: int) -> bytes:
-        found: bytes = self._stores.get_range(uri, start, length)
+        found: bytes = self._at(uri).get_range(FileUri.parse(uri).key, start, length)
         return found
 
-    def put_stream(self, uri: str, pieces: Any) -> None:
-        from lakewarden.model.uri import FileUri
+    def read_into(self, uri: str, room: memoryview) -> int:
+        return int(self._at(uri).read_into(FileUri.parse(uri).key, room))
 
+    def put_stream(self, uri: str, pieces: Any) -> None:
         place = FileUri.parse(uri)
         self._stores.at(str(place)).put_stream(place.key, pieces)
+
+    def _at(self, uri: str) -> Any:
+        """The store of an address. One for each directory: to ask which it is costs more than to read a small file."""
+        directory = uri.rpartition("/")[0]
+        if (store := self._by_directory.get(directory)) is None:
+            store = self._by_directory[directory] = self._stores.at(uri)
+        return store
 
 
 def check_supported(document: Mapping[str, Any], policy: CompactionPolicy) -> None:
@@ -342,6 +368,10 @@ def _not_ours_to_read(files: Iterable[LiveFile]) -> str | None:
     return None
 
 
+def _repeated(paths: Sequence[str]) -> set[str]:
+    return {path for path, count in Counter(paths).items() if count > 1}
+
+
 def _way(found: Rewritten) -> str:
     return f"{found.way}: {found.why}" if found.why else found.way
 
@@ -360,13 +390,27 @@ def _name_of(groups: Sequence[Replacement]) -> str:
     return hashlib.sha256("\n".join(sorted(group.order.group for group in groups)).encode()).hexdigest()[:16]
 
 
-def _made_by(version: Version, branch: str, run_id: str) -> list[list[str]]:
-    """The groups of each commit that a run has made on a branch."""
+def _made_by(version: Version, branch: str, run_id: str) -> list[Landed]:
+    """The commits that a run has made on a branch."""
     return [
-        str((snapshot["summary"]).get(GROUPS, "")).split(",")
-        for name, snapshot in commits_in(version.document, branch).items()
+        _landed(int(made["snapshot-id"]), str(made["summary"].get(GROUPS, "")).split(","), made["summary"])
+        for name, made in commits_in(version.document, branch).items()
         if name.startswith(f"{run_id}/")
     ]
+
+
+def _landed(snapshot: int | None, groups: Sequence[str], summary: Mapping[str, str]) -> Landed:
+    """A commit, as its summary tells of it."""
+    counted = summary.get
+    return Landed(
+        snapshot,
+        groups,
+        {},
+        int(counted("added-data-files", 0)),
+        int(counted("deleted-data-files", 0)),
+        int(counted("added-files-size", 0)),
+        int(counted("removed-files-size", 0)),
+    )
 
 
 def _branch_of(groups: Sequence[GroupFiles]) -> str:
@@ -377,11 +421,22 @@ def _branch_of(groups: Sequence[GroupFiles]) -> str:
     return branches.pop()
 
 
-def _wanted(groups: Sequence[GroupFiles]) -> Wanted:
+def _wanted(document: Mapping[str, Any], branch: str, groups: Sequence[GroupFiles]) -> Wanted:
     partitions = {group.partition for group in groups}
     known = frozenset(partition for partition in partitions if partition is not None)
+    planned = {group.planned_from for group in groups}
     return Wanted(
-        frozenset(path for group in groups for path in group.paths), known if len(known) == len(partitions) else None
+        frozenset(path for group in groups for path in group.paths),
+        known if len(known) == len(partitions) else None,
+        # The plan leaves out what is there twice. Of a snapshot that has expired since, or was rolled back, it says nothing.
+        once_at=next(
+            (
+                int(snapshot.get("sequence-number") or 0)
+                for snapshot in ancestors(document, branch)
+                if planned == {snapshot["snapshot-id"]}
+            ),
+            0,
+        ),
     )
 
 

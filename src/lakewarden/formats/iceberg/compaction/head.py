@@ -34,17 +34,22 @@ Values = Mapping[int, Sequence[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The data files that are looked for; where it is known, in which partitions, and with which sequence numbers."""
+    """The data files that are looked for; where it is known, in which partitions, and with which sequence numbers.
+
+    `once_at`: the sequence number of a snapshot that is known to have had each of them once.
+    """
 
     paths: frozenset[str]
     partitions: frozenset[bytes] | None = None
     sequences: frozenset[int] | None = None
+    once_at: int = 0
 
 
 @dataclass
 class Head:
     """What a snapshot holds, as far as the wanted files have to do with it. `others`: the lowest sequence number of what
-    else is in each partition; `unread`: rows of the list whose manifests stayed unopened.
+    else is in each partition; `unread`: rows of the list whose manifests stayed unopened; `twice`: wanted files that were
+    found more than once.
     """
 
     manifests: AvroFile
@@ -54,6 +59,7 @@ class Head:
     unread: list[Record] = field(default_factory=list)
     deletes: DeleteIndex = field(default_factory=lambda: DeleteIndex({}))
     places: dict[str, int] = field(default_factory=dict)
+    twice: set[str] = field(default_factory=set)
 
     def ages(self, gone: Collection[str], new: Sequence[LiveFile], known: Collection[bytes]) -> Ages:
         """How old the data is that stays when the files in `gone` leave and the new ones come."""
@@ -93,6 +99,8 @@ def read_head(
             continue
         for live in live_files(files, row, version, opened.read):
             if live.path in wanted.paths:
+                if live.path in head.data:
+                    head.twice.add(live.path)
                 head.data[live.path] = place, live
             else:
                 head.others[live.partition] = min(head.others.get(live.partition, live.sequence), live.sequence)
@@ -111,6 +119,15 @@ def read_head(
                 deletes.append(live)
                 head.places[one.deletion.name] = place
     head.deletes = DeleteIndex.of(deletes, specs)
+    # Newer deletes that name a file may be about a second entry of it too, and must not go with the first.
+    newer = (one.about for one in head.deletes.all() if one.about and one.live.sequence > wanted.once_at)
+    named = head.data.keys() & set(newer)
+    # Found may be the second: then the first is in any manifest.
+    anywhere = any(head.data[path][1].sequence > wanted.once_at for path in named)
+    for row in head.unread if named else ():
+        if anywhere or _highest(row) > wanted.once_at:
+            again = (live.path for live in live_files(files, row, version, opened.read))
+            head.twice.update(named.intersection(again))
     return head
 
 

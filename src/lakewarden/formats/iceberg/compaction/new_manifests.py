@@ -103,10 +103,8 @@ def new_manifests(
     for number, ((spec, _), some) in enumerate(sorted(by_form.items(), key=lambda item: item[0]), start=first):
         place = head.data[some[0][0].first][0]
         row, model = head.manifests.records[place], models[place]
-        entries = [_fitted(entry, model) for _, found in some for entry in found]
-        # Bounds are written in today's types: whoever reads them by the header must find these there.
-        columns = some[0][0].order.columns
-        header = {**model.header, "schema": json.dumps(columns), "schema-id": str(columns.get("schema-id", 0))}
+        entries = [fitted(entry, model) for _, found in some for entry in found]
+        header = todays_header(model, some[0][0].order.columns)
         data = write_avro(replace(model, records=tuple(entries), header=header))
         uri = f"{removal.directory}/{removal.unique}-m{number}.avro"
         create_new(files, uri, data)
@@ -128,15 +126,45 @@ def new_manifests(
         yield new
 
 
+def todays_header(model: AvroFile, columns: Mapping[str, Any]) -> dict[str, str]:
+    """Bounds are written in today's types: whoever reads them by the header must find these there."""
+    return {**model.header, "schema": json.dumps(columns), "schema-id": str(columns.get("schema-id", 0))}
+
+
 def _partition_form(model: AvroFile) -> str:
     """The types of a partition's values, as text."""
-    file = next(field for field in model.schema["fields"] if field["name"] == "data_file")
-    found = next(field for field in file["type"]["fields"] if field["name"] == "partition")
-    return json.dumps([[field["name"], field["type"]] for field in found["type"]["fields"]], sort_keys=True)
+    fields = partition_type(model)["fields"]
+    return json.dumps([[field["name"], field["type"]] for field in fields], sort_keys=True)
 
 
-def _fitted(entry: Record, model: AvroFile) -> Record:
+def partition_type(model: AvroFile) -> Record:
+    """How a manifest spells partitions."""
+    found: Record = next(field["type"] for field in _file_fields(model) if field["name"] == "partition")
+    return found
+
+
+def with_partition(model: AvroFile, kind: Record) -> AvroFile:
+    """The manifest, without its records, that spells partitions like this."""
+    inner = [{**field, "type": kind} if field["name"] == "partition" else field for field in _file_fields(model)]
+    fields = [
+        {**field, "type": {**field["type"], "fields": inner}} if field["name"] == "data_file" else field
+        for field in model.schema["fields"]
+    ]
+    return replace(model, schema={**model.schema, "fields": fields}, records=())
+
+
+def fitted(entry: Record, model: AvroFile) -> Record:
     """The entry with the fields that this manifest has: groups may have been modelled on other writers' manifests."""
-    fields = {field["name"]: field for field in model.schema["fields"]}
-    inner = {field["name"] for field in fields["data_file"]["type"]["fields"]}
-    return {**{name: entry.get(name) for name in fields}, "data_file": {n: entry["data_file"].get(n) for n in inner}}
+    names = [field["name"] for field in model.schema["fields"]]
+    inner = {name: entry["data_file"].get(name) for name in fields_of(model)}
+    return {**{name: entry.get(name) for name in names}, "data_file": inner}
+
+
+def fields_of(model: AvroFile) -> set[str]:
+    """What a manifest can say of a file."""
+    return {str(field["name"]) for field in _file_fields(model)}
+
+
+def _file_fields(model: AvroFile) -> list[Record]:
+    found: list[Record] = next(f["type"]["fields"] for f in model.schema["fields"] if f["name"] == "data_file")
+    return found

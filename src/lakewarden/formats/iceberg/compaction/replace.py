@@ -1,8 +1,9 @@
 """Data files replaced by others that hold the same rows: a `replace` snapshot of our own, checked against the head it replaces.
 
 The files were rewritten as one snapshot showed them. New files carry that snapshot's sequence number: an equality delete
-that came since still applies to them, one that was applied already does not. Whatever else happened to an input since
-(taken away, deleted from by position) takes its group out of the commit; the other groups land.
+that came since still applies to them, one that was applied already does not. Rows that were deleted by position since are
+deleted from the new files by the same commit. Whatever else happened to an input (taken away, its rows brought back) takes
+its group out of the commit; the other groups land.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from lakewarden.formats.avro import Record
 from lakewarden.formats.iceberg.commit.new_snapshot import start_removal
 from lakewarden.formats.iceberg.commit.versions import MovedOnError, RefusedError, Versions
+from lakewarden.formats.iceberg.compaction.carried import NotCarriedError, carried
 from lakewarden.formats.iceberg.compaction.head import Head, Wanted, read_head
+from lakewarden.formats.iceberg.compaction.new_deletes import Carried, delete_manifests, model_of
 from lakewarden.formats.iceberg.compaction.new_manifests import Replacement, new_entries, new_manifests
 from lakewarden.formats.iceberg.data.applicable import LiveFile, idle_deletes, live_delete
 from lakewarden.formats.iceberg.data.order import EQUALITY
@@ -43,6 +46,7 @@ MOST_INPUT_SNAPSHOTS = 500
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One commit on one branch of a table: its groups, the version that they were read from, and the name it is made under.
+    `head` is what that version holds of their inputs, if it is known; `once_at` as in `Wanted`.
 
     `sent` are the groups whose new files were named to a catalog that did not refuse for certain: of all others it is
     certain that no version names their files.
@@ -58,6 +62,8 @@ class Commit:
     branch: str = MAIN
     sent: set[str] = field(default_factory=set)
     opened: OpenedManifests = field(default_factory=OpenedManifests)
+    head: Head | None = None
+    once_at: int = 0
 
     @property
     def base(self) -> Mapping[str, Any]:
@@ -120,12 +126,18 @@ def _try(versions: Versions, files: Files, commit: Commit, new_id: Callable[[], 
     _check_same(version, commit)
     _check_fence(version, commit)
     head = _head(version, files, commit)
-    dropped = {group.name: why for group in commit.groups if (why := _conflict(group, head, commit)) is not None}
+    dropped: dict[str, str] = {}
+    deleted: dict[str, Carried] = {}
+    for group in commit.groups:
+        try:
+            deleted[group.name] = _deleted_meanwhile(group, head, commit, files)
+        except NotCarriedError as error:
+            dropped[group.name] = str(error)
     landing = [group for group in commit.groups if group.name not in dropped]
     if not landing:
         return Outcome(None, [], dropped)
     _check_written(files, landing)
-    snapshot = _snapshot(version, files, commit, head, landing, new_id())
+    snapshot = _snapshot(version, files, commit, head, landing, deleted, new_id())
     names = [group.name for group in landing]
     before = frozenset(commit.sent)
     # The last look before the swap: a worker that was given up meanwhile must not commit.
@@ -183,6 +195,8 @@ def _check_fence(version: Version, commit: Commit) -> None:
 
 def _head(version: Version, files: Files, commit: Commit) -> Head:
     """The inputs as they are in the newest snapshot of the branch."""
+    if commit.head is not None and version.location == commit.seen.location:
+        return commit.head  # nobody has changed the table since
     snapshot = head_of(version.document, commit.branch)
     assert snapshot is not None
     inputs = [one for group in commit.groups for one in group.order.inputs]
@@ -191,20 +205,26 @@ def _head(version: Version, files: Files, commit: Commit) -> Head:
         frozenset(one.path for one in inputs),
         frozenset(key_of(group.spec, group.partition) for group in commit.groups),
         frozenset(one.sequence for one in inputs) if numbered else None,
+        commit.once_at,
     )
     return read_head(files, version.document, snapshot, wanted, commit.opened)
 
 
-def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
-    """Why a group cannot land on this head; None if it can."""
+def _deleted_meanwhile(group: Replacement, head: Head, commit: Commit, files: Files) -> Carried:
+    """The rows of a group's new files that were deleted from its inputs since they were read, which its commit has to
+    delete anew. Raises NotCarriedError, with the reason, for a group that cannot land on this head.
+    """
+    same = True
     for one in group.order.inputs:
         found = head.data.get(one.path)
         if found is None:
-            return f"{one.path} is not in the table any more"
+            raise NotCarriedError(f"{one.path} is not in the table any more")
+        if one.path in head.twice:
+            raise NotCarriedError(in_the_table_twice(one.path))
         if found[1].sequence != one.sequence:
-            return f"{one.path} was taken away and added again"
+            raise NotCarriedError(f"{one.path} was taken away and added again")
         if found[1].file.get("first_row_id") != one.first_row_id:
-            return f"rows of {one.path} were given ids while it was rewritten"
+            raise NotCarriedError(f"rows of {one.path} were given ids while it was rewritten")
         applied = {deletion.name for deletion in one.deletes}
         now = {
             live.deletion.name
@@ -212,13 +232,35 @@ def _conflict(group: Replacement, head: Head, commit: Commit) -> str | None:
             # An equality delete that came since applies to the new file too.
             if not (live.deletion.kind == EQUALITY and live.live.sequence > commit.read_at)
         }
-        if now != applied:
-            return f"rows of {one.path} were deleted, or brought back, while it was rewritten"
-    return None
+        same = same and now == applied
+    if same:
+        return {}
+    try:
+        if model_of(files, group.order.version, head, group.spec, commit.opened) is None:
+            raise NotCarriedError("no manifest of deletes is there that could be followed")
+        return carried(group, head, commit.read_at, files)
+    except NotCarriedError as error:
+        raise NotCarriedError(
+            f"rows of it were deleted, or brought back, while it was rewritten, and that was not carried over: {error}"
+        ) from error
+
+
+def in_the_table_twice(path: str) -> str:
+    """Why a file is left alone that was added again while it was there: readers show its rows twice, and so it has to stay.
+
+    Which of its entries was read, and which of them go with its manifests, nobody could tell.
+    """
+    return f"{path} is in the table more than once; its rows are shown as often, and nobody but its owner can say why"
 
 
 def _snapshot(
-    version: Version, files: Files, commit: Commit, head: Head, landing: Sequence[Replacement], unique: uuid.UUID
+    version: Version,
+    files: Files,
+    commit: Commit,
+    head: Head,
+    landing: Sequence[Replacement],
+    deleted: Mapping[str, Carried],
+    unique: uuid.UUID,
 ) -> dict[str, Any]:
     """The snapshot with the new files in the place of the old ones; everything that it names is written."""
     started = start_removal(version.document, version.location, unique.int >> 65, str(unique))
@@ -243,6 +285,8 @@ def _snapshot(
     ]
     first = len(head.manifests.records)
     added = list(new_manifests(files, removal, head, landing, written, read_at, first, commit.opened))
+    carrying = [(group, deleted[group.name]) for group in landing if deleted[group.name]]
+    added += delete_manifests(files, removal, head, carrying, first + len(added), commit.opened)
     removal.summary["changed-partition-count"] = len({key_of(group.spec, group.partition) for group in landing})
     properties = {**commit.properties, COMMIT: commit.name, **_lineage(commit, head, landing)}
     return removal.snapshot(files, version.document, head.manifests, [*added, *rows], commit.now_ms, properties)

@@ -21,7 +21,7 @@ from lakewarden.formats.iceberg.data.columns import id_of
 from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 
 FILE_PATH, POS = 2147483546, 2147483545
-_MAGIC = bytes.fromhex("d1d33964")
+MAGIC = bytes.fromhex("d1d33964")
 _LENGTH, _CRC = 4, 4
 
 Positions = NDArray[np.int64]
@@ -37,12 +37,12 @@ def vector_positions(blob: bytes, rows: int, name: str) -> Positions:
     body = blob[_LENGTH:-_CRC]
     length = int.from_bytes(blob[:_LENGTH], "big")
     checksum = int.from_bytes(blob[-_CRC:], "big")
-    if len(blob) < _LENGTH + len(_MAGIC) + _CRC or length != len(body) or body[: len(_MAGIC)] != _MAGIC:
+    if len(blob) < _LENGTH + len(MAGIC) + _CRC or length != len(body) or body[: len(MAGIC)] != MAGIC:
         raise IncompleteManifestError(f"the deletion vector {name} is cut or no vector; nothing was rewritten")
     if zlib.crc32(body) != checksum:
         raise IncompleteManifestError(f"the deletion vector {name} has another checksum; nothing was rewritten")
     try:
-        found = BitMap64.deserialize(body[len(_MAGIC) :])
+        found = BitMap64.deserialize(body[len(MAGIC) :])
     except Exception as error:  # whatever a damaged bitmap makes its decoder raise
         raise IncompleteManifestError(f"the deletion vector {name} cannot be read ({error})") from error
     # Counted before they are spelled out: a few bytes of a bitmap can stand for billions of positions.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +12,16 @@ import pyarrow.parquet as pq
 
 from lakewarden.formats.iceberg.data.columns import id_of
 from lakewarden.formats.iceberg.data.names import NAME_MAPPING, Names, has_ids, renamed, with_ids
+from lakewarden.formats.iceberg.data.order import Input
 from lakewarden.formats.iceberg.data.projection import Absent, projected
-from lakewarden.formats.iceberg.data.source import BATCH_ROWS
+from lakewarden.formats.iceberg.data.source import BATCH_ROWS, Source
+from lakewarden.formats.iceberg.data.together import read_together
+from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.parquet_rows import aligned_batches, flat_columns
-from lakewarden.model.errors import UnsupportedTableError
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
+
+# Files up to this size are read together: opening one costs as much as some hundred kilobytes of rows.
+SMALL = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,18 @@ class _Shape:
         return bool(self.parquet.equals(file.schema)) and self.arrow.equals(file.schema_arrow, check_metadata=True)
 
 
+@dataclass(eq=False, slots=True)
+class _Stretch:
+    """The rows of several files, one file after the other, and how many of them were taken."""
+
+    rows: pa.Table
+    taken: int = 0
+
+    def next(self, count: int) -> pa.Table:
+        self.taken += count
+        return self.rows.slice(self.taken - count, count)
+
+
 class InputRows:
     """Reads data files under these fields; `names` is the mapping by which files without ids are read."""
 
@@ -42,18 +61,66 @@ class InputRows:
         self._schema = pa.schema(self._fields)
         self._last: _Shape | None = None
 
+    def of_some(self, some: Sequence[tuple[Input, Source]]) -> Iterator[tuple[list[Input], Iterator[pa.RecordBatch]]]:
+        """All rows of these files, in their order: deletes that come meanwhile are carried over by counting. Small files of one
+        shape that follow each other come together, each other file alone. Raises UnsupportedTableError for what cannot be
+        read exactly, IncompleteManifestError for a damaged file."""
+        stretches = self._stretches(some)
+        for stretch, pairs in groupby(some, lambda pair: stretches.get(id(pair[0])) or pair[0]):
+            inputs, sources = zip(*pairs, strict=True)
+            if isinstance(stretch, _Stretch):
+                yield list(inputs), iter(stretch.next(sum(one.rows for one in inputs)).to_batches())
+            else:
+                yield list(inputs), self._alone(sources[0], inputs[0].path)
+
+    def _stretches(self, some: Sequence[tuple[Input, Source]]) -> dict[int, _Stretch]:
+        """The rows of small files, by the files' ids in memory, as far as several of them have one shape."""
+        small = [(one, source.data) for one, source in some if isinstance(source.data, bytes) and one.size <= SMALL]
+        found: dict[int, _Stretch] = {}
+        for joined in read_together([data for _, data in small], [one.rows for one, _ in small], self._together):
+            stretch = _Stretch(pa.Table.from_batches(joined.rows))
+            found.update((id(small[place][0]), stretch) for place in joined.places)
+        return found
+
+    def _alone(self, source: Source, path: str) -> Iterator[pa.RecordBatch]:
+        """All rows of one file. What is wrong with it is said by its name: among thousands nobody would find it."""
+        try:
+            yield from self.of(source.opened(), path)
+        except (pa.ArrowException, OSError, *GARBLED) as error:
+            # A page that cannot be unpacked is an OSError, a text that is none a ValueError.
+            raise IncompleteManifestError(
+                f"{path} cannot be read ({type(error).__name__}: {error}); nothing was rewritten"
+            ) from error
+
     def of(self, file: pq.ParquetFile, path: str) -> Iterator[pa.RecordBatch]:
         """All rows of a file. Raises UnsupportedTableError for what cannot be read exactly, ValueError for a damaged one."""
-        if self._last is None or not self._last.is_of(file):
-            self._last = self._shape(file, path)
-        shape = self._last
+        shape = self._shape_of(file, path)
         all_rows = aligned_batches(file, shape.columns, BATCH_ROWS, shape.flat)
         for batch in all_rows if shape.columns != () else _empty(file):
-            if shape.places is not None:
-                yield pa.RecordBatch.from_arrays([batch.column(n) for n in shape.places], schema=self._schema)
-            else:
-                found = renamed(batch, shape.schema) if shape.by_name else batch
-                yield projected(found, self._fields, self._absent)
+            yield self._wanted(batch, shape)
+
+    def _together(self, data: bytes) -> list[pa.RecordBatch] | None:
+        """The rows of a file that stands for several; None if each has to be read by itself, and complained of by its name."""
+        try:
+            file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+            shape = self._shape_of(file, "")
+            if shape.columns == () or len(shape.flat) < len(file.schema):
+                return None  # a column within a list may have any number of values
+            rows = file.read(columns=shape.columns, use_threads=False).combine_chunks()
+            return [self._wanted(batch, shape) for batch in rows.to_batches()]
+        except (LakewardenError, pa.ArrowException, OSError, ValueError):
+            return None
+
+    def _wanted(self, batch: pa.RecordBatch, shape: _Shape) -> pa.RecordBatch:
+        """The wanted fields of some rows."""
+        if shape.places is not None:
+            return pa.RecordBatch.from_arrays([batch.column(n) for n in shape.places], schema=self._schema)
+        return projected(renamed(batch, shape.schema) if shape.by_name else batch, self._fields, self._absent)
+
+    def _shape_of(self, file: pq.ParquetFile, path: str) -> _Shape:
+        if self._last is None or not self._last.is_of(file):
+            self._last = self._shape(file, path)
+        return self._last
 
     def _shape(self, file: pq.ParquetFile, path: str) -> _Shape:
         schema = file.schema_arrow

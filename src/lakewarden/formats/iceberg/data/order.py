@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from typing import Any, Self
 
 from lakewarden.formats.iceberg.data.places import Spread
@@ -159,7 +160,12 @@ class Rewritten:
 
 def _values(found: Any) -> dict[str, Any]:
     """A dataclass as JSON has it. Unlike `asdict` it copies nothing: groups have thousands of inputs."""
-    return {each.name: getattr(found, each.name) for each in fields(found)}
+    return {name: getattr(found, name) for name in _names(found.__class__)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def _new_file(found: Mapping[str, Any]) -> NewFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ from lakewarden.formats.iceberg.data.inputs import InputRows
 from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
-from lakewarden.formats.iceberg.data.source import DataFiles, Source, one_by_one
+from lakewarden.formats.iceberg.data.source import DataFiles, some_at_a_time
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
@@ -83,9 +83,10 @@ class _Group:
         self._deleted = 0
 
     def rewrite(self) -> Rewritten:
-        for one, source in one_by_one(self._files, self._order.inputs):
-            for batch in self._rows(one, source):
-                (self._sorter or self._writer).add(batch)
+        for some in some_at_a_time(self._files, self._order.inputs):
+            for inputs, batches in self._inputs.of_some(some):
+                for batch in self._rows_of_some(inputs, batches):
+                    (self._sorter or self._writer).add(batch)
         for batch in self._sorter.rows() if self._sorter is not None else ():
             self._writer.add(batch)
         self._writer.close()
@@ -94,12 +95,24 @@ class _Group:
         check_sum(rows, self._deleted, written)
         return Rewritten(self._order.group, rows, self._deleted, tuple(self._writer.files))
 
-    def _rows(self, one: Input, source: Source) -> Iterator[pa.RecordBatch]:
+    def _rows_of_some(self, inputs: Sequence[Input], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of inputs that were read one after the other."""
+        if len(inputs) == 1:
+            yield from self._rows(inputs[0], batches)
+        elif not self._lineage and not any(one.deletes for one in inputs):
+            yield from (batch.select(self._written) if self._keyed else batch for batch in batches)
+        else:
+            rows, at = pa.Table.from_batches(batches), 0
+            for one in inputs:
+                yield from self._rows(one, rows.slice(at, one.rows).to_batches())
+                at += one.rows
+
+    def _rows(self, one: Input, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of one input that are not deleted, as they are to be written."""
         gone = self._positions(one)
         keys = self._keys(one)
         at = 0
-        for found in self._inputs.of(source.opened(), one.path):
+        for found in batches:
             whole = _with_lineage(found, one, at) if self._lineage else found
             kept = self._kept(whole, at, gone, keys)
             at += whole.num_rows

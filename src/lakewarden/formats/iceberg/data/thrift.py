@@ -48,6 +48,13 @@ def loads(data: bytes | memoryview, at: int = 0) -> tuple[Struct, int]:
     return reader.struct(0), reader.at
 
 
+def end_of(data: bytes | memoryview, at: int, kind: int) -> int:
+    """Where the value of a field ends that begins at a place. Raises GarbledError."""
+    reader = _Reader(data, at)
+    reader.value(kind, 0)
+    return reader.at
+
+
 def dumps(struct: Struct) -> bytes:
     """The bytes of a struct."""
     out = bytearray()
@@ -69,10 +76,10 @@ class _Reader:
             number = number + step if step else self._signed()
             if number in found or not 0 < number < 1 << 15:
                 raise GarbledError(f"a struct has the field {number} twice, or has no such field")
-            found[number] = Field(kind, kind == TRUE if kind in _BOOLEAN else self._value(kind, depth))
+            found[number] = Field(kind, kind == TRUE if kind in _BOOLEAN else self.value(kind, depth))
         return found
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def value(self, kind: int, depth: int) -> Any:
         if kind in _INTEGERS:
             return self._signed()
         if kind == BINARY:
@@ -98,7 +105,7 @@ class _Reader:
             raise ShortError("a list has more members than bytes")
         if kind in _BOOLEAN:
             return Items(kind, [self._byte() == TRUE for _ in range(count)])
-        return Items(kind, [self._value(kind, depth) for _ in range(count)])
+        return Items(kind, [self.value(kind, depth) for _ in range(count)])
 
     def _byte(self) -> int:
         if self.at >= self._end:
@@ -150,6 +157,8 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
     elif kind == BINARY:
         _put_unsigned(out, len(value))
         out += value
+    elif kind == STRUCT and isinstance(value, bytes):
+        out += value  # put together elsewhere
     elif kind == STRUCT:
         _put_struct(out, value)
     elif kind in (LIST, SET):

@@ -18,6 +18,8 @@ from lakewarden.model.uri import canonical
 
 LIST_FIELDS = {"path": "manifest_path", "snapshot": "added_snapshot_id"}
 ENTRY_FIELDS = {"path": "data_file.file_path", "snapshot": "snapshot_id"}
+# What a snapshot keeps for life. A table that is upgraded gives its old snapshots more fields, such as a sequence number.
+FOR_LIFE = ("snapshot-id", "parent-snapshot-id", "timestamp-ms", "manifest-list", "manifests", "summary")
 
 Trim = Callable[[str, str, int, Mapping[str, str]], "Version | None"]
 
@@ -34,6 +36,9 @@ class IcebergHistorian:
 
     def size(self, state: TableState) -> MetadataSize:
         return size_of(self._known.loaded(state.metadata_location))
+
+    def read_anew(self, metadata_location: str) -> MetadataSize:
+        return size_of(self._known.anew(metadata_location))
 
     def added_in(self, state: TableState, uri: str, held: Sequence[HeldBy], files: Files, avro: ReadAvro) -> int | None:
         """By the entry of a manifest; one that leaves it out inherits the snapshot that the list says added the manifest."""
@@ -91,12 +96,11 @@ def size_of(version: Version) -> MetadataSize:
 
 
 def snapshot_digest(snapshot: Mapping[str, Any]) -> str:
-    return digest_of(snapshot)[1]
+    return digest_of({key: snapshot[key] for key in FOR_LIFE if snapshot.get(key) is not None})[1]
 
 
 def _row(snapshot: Mapping[str, Any], pointing: Mapping[int, Sequence[str]]) -> SnapshotRow:
     number = integer(snapshot["snapshot-id"])
-    text, digest = digest_of(snapshot)
     summary = summary_of(snapshot.get("summary"))
     return SnapshotRow(
         snapshot_id=number,
@@ -108,8 +112,8 @@ def _row(snapshot: Mapping[str, Any], pointing: Mapping[int, Sequence[str]]) -> 
         refs=tuple(sorted(pointing.get(number, ()))),
         schema_id=integer_or_none(snapshot.get("schema-id")),
         manifest_list=str(snapshot.get("manifest-list") or ""),
-        document=text,
-        digest=digest,
+        document=digest_of(snapshot)[0],
+        digest=snapshot_digest(snapshot),
         added_rows=_count(summary, "added-records"),
         added_bytes=_count(summary, "added-files-size"),
     )

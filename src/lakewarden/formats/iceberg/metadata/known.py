@@ -66,6 +66,10 @@ class KnownVersions:
         """The version as it was when its table was loaded; read now if that is forgotten. Raises UnreadableMetadataError."""
         return self._known(location) or self.fresh(location)
 
+    def anew(self, location: str) -> Version:
+        """The version at that address, fetched and parsed whatever is remembered. Raises UnreadableMetadataError."""
+        return read_version(self._files, location)
+
     def _known(self, location: str) -> Version | None:
         with self._turn:
             found = self._versions.get(location)

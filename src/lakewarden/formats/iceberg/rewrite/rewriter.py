@@ -91,9 +91,11 @@ class IcebergManifestRewriter:
 
 
 def manifest_lines(manifests: AvroFile, specs: Mapping[int, Spec]) -> Iterator[ManifestLine]:
-    """The manifests that list live files, with the partitions that each spans."""
+    """The manifests of a list, with the partitions that each spans."""
     for row in manifests.records:
+        content, size = int(row.get("content") or DATA), int(row["manifest_length"])
         if live_count(row) == 0:
+            yield ManifestLine(int(row["partition_spec_id"]), content, size, (), empty=True)
             continue
         spec = specs[int(row["partition_spec_id"])]
         summaries = row.get("partitions") or [{}] * len(spec.fields)
@@ -105,7 +107,7 @@ def manifest_lines(manifests: AvroFile, specs: Mapping[int, Spec]) -> Iterator[M
             )
             for field, summary in zip(spec.fields, summaries, strict=True)
         )
-        yield ManifestLine(spec.number, int(row.get("content") or DATA), int(row["manifest_length"]), ranges)
+        yield ManifestLine(spec.number, content, size, ranges)
 
 
 def content_of(manifests: AvroFile) -> Counter[tuple[int, int, str]]:

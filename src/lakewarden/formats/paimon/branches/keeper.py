@@ -37,10 +37,13 @@ class PaimonBranches:
     def look(self, identifier: str) -> BranchPlace | None:
         raise _left(identifier)
 
+    def shows(self) -> str | None:
+        return None
+
     def still_read(self, place: BranchPlace, sight: BranchSight) -> str | None:
         return None
 
-    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool:
+    def unchanged_since(self, place: BranchPlace, sight: BranchSight, instant: datetime) -> bool | None:
         return False
 
     def remove(

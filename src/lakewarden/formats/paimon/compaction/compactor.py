@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from lakewarden.formats.paimon.compaction.replace import (
     Replacement,
     groups_of,
     live_inputs,
+    out_of_order,
     properties_of,
     replace_files,
 )
@@ -30,6 +32,7 @@ from lakewarden.formats.paimon.data.rewrite import rewrite
 from lakewarden.formats.paimon.metadata.known import KnownTables
 from lakewarden.formats.paimon.metadata.state import table_uuid
 from lakewarden.formats.paimon.metadata.table import PaimonTable
+from lakewarden.formats.recent_files import RecentFiles
 from lakewarden.model.compaction import (
     Compactable,
     CompactionPolicy,
@@ -77,6 +80,7 @@ class PaimonCompactor:
     def __init__(self, files: Files, known: KnownTables) -> None:
         self._files = files
         self._known = known
+        self._recent = RecentFiles()
 
     def survey(self, state: TableState, policy: CompactionPolicy) -> Compactable:
         try:
@@ -90,6 +94,7 @@ class PaimonCompactor:
             return Compactable(
                 target_of(table.main.schema, policy),
                 layout=layout.dumps(),
+                ordered=layout.ordered,
                 lists=tuple(ManifestList(table.manifest(name), length=latest.length_of(name)) for name in names),
                 manifests=tuple(
                     NamedManifest(table.manifest(name), Kind.INDEX) for name in [latest.index_manifest] if name
@@ -103,34 +108,33 @@ class PaimonCompactor:
             )
             return Compactable(refusal=UnreadableMetadataError(reason).refusal())
 
+    def made(self, pointer: Pointer, branch: str, run_id: str) -> list[Landed]:
+        return _made_by(self._known.now(_location(pointer)), run_id)
+
     def prepare(
         self, pointer: Pointer, table_uuid: str, groups: Sequence[GroupFiles], target: int, run_id: str
     ) -> Prepared:
         table = self._known.now(_location(pointer))
         _check_uuid(pointer, table, table_uuid)
-        done = [
-            name
-            for snapshot in table.main.snapshots
-            if snapshot.commit_user == _user(run_id)
-            for name in groups_of(properties_of(snapshot))
-        ]
+        made = _made_by(table, run_id)
+        done = {name for landed in made for name in landed.groups}
         waiting = [group for group in groups if group.name not in done]
         layout = Layout.of(table)
         names = {_name(path) for group in waiting for path in group.paths}
-        head = read_head(table, layout, names, self._files)
+        head = read_head(table, layout, names, self._files, self._recent)
         orders: dict[str, Order] = {}
         dropped: dict[str, str] = {}
         for group in waiting:
             present = [head.files[name] for path in group.paths if (name := _name(path)) in head.files]
             if len(present) < len(group.paths):
                 dropped[group.name] = "files of it are not in the table any more"
-            elif (why := live_inputs(present)) is not None:
+            elif (why := live_inputs(present) or (out_of_order(present) if layout.ordered else None)) is not None:
                 dropped[group.name] = why
             else:
                 orders[group.name] = _order(table, layout, head, group.name, present, target)
         texts = {name: order.dumps() for name, order in orders.items()}
         latest = table.main.latest
-        return Prepared(table, texts, done, dropped, orders, start_snapshot=None if latest is None else latest.id)
+        return Prepared(table, texts, made, dropped, orders, start_snapshot=None if latest is None else latest.id)
 
     def commit(
         self,
@@ -156,19 +160,15 @@ class PaimonCompactor:
         sent: set[str] = set()
         failed: LakewardenError | None = None
         try:
-            outcome = replace_files(prepared.seen, groups, commit, self._files, self._known.now, may_commit, sent)
+            outcome = replace_files(
+                prepared.seen, groups, commit, self._files, self._known.now, may_commit, sent, self._recent
+            )
         except (CommitConflictError, LeaseLostError, PlanOutdatedError) as error:
             outcome, failed = Outcome(), error
         written = [file.path for group in groups if group.order.group not in sent for file in group.result.files]
-        said = outcome.properties.get
-        return Landed(
-            outcome.snapshot,
-            outcome.landed,
-            {**dropped, **outcome.dropped},
-            int(said(FILES_ADDED, 0)),
-            int(said(FILES_REMOVED, 0)),
-            int(said(BYTES_ADDED, 0)),
-            int(said(BYTES_REMOVED, 0)),
+        return replace(
+            _landed(outcome.snapshot, outcome.landed, outcome.properties),
+            dropped={**dropped, **outcome.dropped},
             # A snapshot that a try of an earlier process left says by its groups which files are in the table.
             unused=Unused(() if set(outcome.landed) - sent else written, lambda: self._named(prepared.seen, written)),
             failed=failed,
@@ -177,7 +177,7 @@ class PaimonCompactor:
     def _named(self, seen: PaimonTable, paths: Sequence[str]) -> set[str]:
         """Those of the paths that the table's newest snapshot names."""
         table = self._known.now(seen.location)
-        head = read_head(table, Layout.of(table), {_name(path) for path in paths}, self._files)
+        head = read_head(table, Layout.of(table), {_name(path) for path in paths}, self._files, self._recent)
         return {path for path in paths if _name(path) in head.files}
 
 
@@ -246,6 +246,27 @@ def _location(pointer: Pointer) -> str:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def _made_by(table: PaimonTable, run_id: str) -> list[Landed]:
+    """The commits that a run has made on main."""
+    mine = (snapshot for snapshot in table.main.snapshots if snapshot.commit_user == _user(run_id))
+    noted = ((snapshot.id, properties_of(snapshot)) for snapshot in mine)
+    return [_landed(number, groups_of(said), said) for number, said in noted]
+
+
+def _landed(snapshot: int | None, groups: Sequence[str], said: Mapping[str, str]) -> Landed:
+    """A commit, as its writer noted it."""
+    counted = said.get
+    return Landed(
+        snapshot,
+        groups,
+        {},
+        int(counted(FILES_ADDED, 0)),
+        int(counted(FILES_REMOVED, 0)),
+        int(counted(BYTES_ADDED, 0)),
+        int(counted(BYTES_REMOVED, 0)),
+    )
 
 
 def _user(run_id: str) -> str:

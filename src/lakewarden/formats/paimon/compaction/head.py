@@ -12,6 +12,7 @@ from lakewarden.formats.paimon.data.vectors import Vector
 from lakewarden.formats.paimon.manifests.files import identity_of, manifests_of, opened, read_needed
 from lakewarden.formats.paimon.metadata.options import truth
 from lakewarden.formats.paimon.metadata.table import PaimonTable
+from lakewarden.formats.recent_files import RecentFiles
 from lakewarden.model.errors import UnreadableMetadataError, UnsupportedTableError
 from lakewarden.model.ports import Files
 from lakewarden.model.uri import canonical
@@ -50,11 +51,13 @@ class Head:
     vectors: Mapping[str, Vector]
 
 
-def read_head(table: PaimonTable, layout: Layout, names: Collection[str], files: Files) -> Head:
+def read_head(
+    table: PaimonTable, layout: Layout, names: Collection[str], files: Files, recent: RecentFiles | None = None
+) -> Head:
     """The files of these names that are live. Raises IncompleteManifestError for what cannot be read whole,
     UnsupportedTableError where readers would not apply the vectors that are there."""
     try:
-        head = _read_head(table, layout, names, files)
+        head = _read_head(table, layout, names, files, recent)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise UnreadableMetadataError(
             f"a manifest of {table.location} lacks or garbles a field ({type(error).__name__}: {error})"
@@ -68,14 +71,16 @@ def read_head(table: PaimonTable, layout: Layout, names: Collection[str], files:
     return head
 
 
-def _read_head(table: PaimonTable, layout: Layout, names: Collection[str], files: Files) -> Head:
+def _read_head(
+    table: PaimonTable, layout: Layout, names: Collection[str], files: Files, recent: RecentFiles | None
+) -> Head:
     latest = table.main.latest
     manifests = manifests_of(table, latest, files) if latest is not None else None
     if latest is None or manifests is None:
         return Head(AvroFile({}, "null", ()), {}, None, {})
     counts: dict[tuple[object, ...], int] = {}
     added: dict[tuple[object, ...], LiveFile] = {}
-    for uri, file in opened(table, manifests, files):
+    for uri, file in opened(table, manifests, files, recent):
         form = AvroFile(file.schema, file.codec, ())
         for record in file.records:
             if record["_FILE"]["_FILE_NAME"] not in names:

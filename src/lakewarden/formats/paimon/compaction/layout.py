@@ -13,7 +13,7 @@ from datetime import date
 from typing import Self
 
 from lakewarden.formats.paimon.data.types import BY_PAIMON
-from lakewarden.formats.paimon.metadata.options import truth
+from lakewarden.formats.paimon.metadata.options import truth, whole
 from lakewarden.formats.paimon.metadata.support import data_directory, external_paths
 from lakewarden.formats.paimon.metadata.table import PaimonTable
 from lakewarden.formats.paimon.partitions.values import DEFAULT_NAME, Column, Value, decode, partition_columns
@@ -23,6 +23,7 @@ from lakewarden.model.uri import FileUri
 _SPELLED_ALIKE = frozenset({"STRING", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(32)}
 _BUCKET_BYTES = 4
+UNAWARE = -1  # buckets: one for all rows
 
 
 def bucket_key(partition: bytes, bucket: int) -> bytes:
@@ -38,7 +39,7 @@ def of_bucket_key(key: bytes) -> tuple[bytes, int]:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What of a table tells where its files lie; it travels to tasks as text. `outside` is where new files go, if not below
-    the table's own directory."""
+    the table's own directory. `ordered`: the order of a bucket's files is the order of its rows."""
 
     location: str
     below: str
@@ -47,6 +48,7 @@ class Layout:
     legacy: bool
     index_beside_data: bool
     outside: str = ""
+    ordered: bool = False
 
     @staticmethod
     def of(table: PaimonTable) -> Layout:
@@ -68,6 +70,7 @@ class Layout:
             legacy=truth(schema.options, "partition.legacy-name", True),
             index_beside_data=truth(schema.options, "index-file-in-data-file-dir"),
             outside=_outside(schema.options),
+            ordered=keeps_order(schema.options),
         )
 
     def dumps(self) -> str:
@@ -110,6 +113,11 @@ class Layout:
         if isinstance(value, date):
             return str((value - date(1970, 1, 1)).days) if self.legacy else value.isoformat()
         return str(value)
+
+
+def keeps_order(options: Mapping[str, str]) -> bool:
+    """Whether readers show the rows of a bucket in the order in which they were written."""
+    return whole(options, "bucket", UNAWARE) != UNAWARE and truth(options, "bucket-append-ordered", True)
 
 
 def _outside(options: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from lakewarden.model.errors import UnsupportedTableError
 from lakewarden.model.ports import Blobs, Part, ReadAvro, Rows, each_part
 from lakewarden.model.uri import canonical
 
-DATA, DELETES, TAKEN = 0, 1, 3
+DATA, DELETES, TAKEN, OTHER = 0, 1, 3, 4
 _ENTRY = {
     "partition": "_PARTITION",
     "bucket": "_BUCKET",
@@ -27,6 +27,8 @@ _ENTRY = {
     "path": "_FILE._FILE_NAME",
     "size": "_FILE._FILE_SIZE",
     "rows": "_FILE._ROW_COUNT",
+    "sequence": "_FILE._MIN_SEQUENCE_NUMBER",
+    "last_sequence": "_FILE._MAX_SEQUENCE_NUMBER",
     "level": "_FILE._LEVEL",
     "extra": "_FILE._EXTRA_FILES",
     "embedded": "_FILE._EMBEDDED_FILE_INDEX",
@@ -44,7 +46,7 @@ _OPTIONAL = frozenset({"extra", "embedded", "external", "ranges"})
 def data_files(blobs: Blobs, avro: ReadAvro) -> Rows:
     """What manifests and index manifests hold, a row a file or vector; `partition` is the key of a bucket.
 
-    Files that nobody here could rewrite are left out: other formats than Parquet, files with an index beside them.
+    Files that nobody here could rewrite are OTHER: other formats than Parquet, files with an index beside them.
     """
     found = avro(blobs, _columns)
     errors = dict(found.errors)
@@ -77,22 +79,23 @@ def _files(part: Part) -> Part:
         ours = pc.and_(ours, pc.equal(pc.fill_null(pc.list_value_length(rows["extra"]), 0), 0))
     if "embedded" in rows.column_names:
         ours = pc.and_(ours, pc.is_null(rows["embedded"]))
-    owner = part.owner[np.asarray(ours)]
-    rows = rows.filter(ours)
     # A file that lies elsewhere says so with its whole address.
     path = pc.coalesce(rows["external"], rows["path"]) if "external" in rows.column_names else rows["path"]
     added = pc.equal(rows["status"], ADDED)
+    content = pc.if_else(added, pc.if_else(ours, DATA, OTHER), TAKEN)
     table = pa.table(
         {
             "partition": _keys(rows),
-            "content": pc.if_else(added, DATA, TAKEN).cast(pa.int32()),
+            "content": content.cast(pa.int32()),
             "path": path,
             "size": rows["size"],
             "rows": rows["rows"],
             "about": pa.nulls(rows.num_rows, pa.string()),
+            "sequence": rows["sequence"],
+            "last_sequence": rows["last_sequence"],
         }
     )
-    return Part(table, owner)
+    return Part(table, part.owner)
 
 
 def _vectors(part: Part) -> Part:
@@ -126,7 +129,11 @@ def _has(kind: pa.DataType, name: str) -> bool:
 
 
 def live_by_address(rows: pa.Table, layout: Layout) -> pa.Table:
-    """Rows of one bucket: the live files, and the vectors on them, by the addresses of the files."""
+    """Rows of one bucket: the live files that can be rewritten, and the vectors on them, by the addresses of the files.
+
+    In a bucket that keeps the order of its rows, `sequence` becomes the place of a file, and files whose place is not clear
+    are left out.
+    """
     partition, bucket = of_bucket_key(rows["partition"][0].as_py())
     directory = layout.directory(partition, bucket)
     taken = rows.filter(pc.equal(rows["content"], TAKEN))["path"]
@@ -135,6 +142,7 @@ def live_by_address(rows: pa.Table, layout: Layout) -> pa.Table:
             pc.not_equal(rows["content"], TAKEN), pc.invert(pc.is_in(rows["path"], value_set=taken.combine_chunks()))
         )
     )
+    live = in_order(live) if layout.ordered else live.filter(pc.not_equal(live["content"], OTHER))
     outside = {path.rpartition("/")[2]: canonical(path) for path in live["path"].to_pylist() if path and "/" in path}
     columns = {
         name: pa.array([_address(text, directory, outside) for text in live[name].to_pylist()], pa.string())
@@ -143,6 +151,26 @@ def live_by_address(rows: pa.Table, layout: Layout) -> pa.Table:
     for name, column in columns.items():
         live = live.set_column(live.schema.get_field_index(name), name, column)
     return live
+
+
+def in_order(live: pa.Table) -> pa.Table:
+    """The files whose rows are numbered apart from all others', each with its place; a place that no file has stands for
+    what has to stay where it is: a file that nobody here rewrites, or several with the same numbers (two writers at once).
+    """
+    content, first, last = (live[name].to_pylist() for name in ("content", "sequence", "last_sequence"))
+    files = [row for row, kind in enumerate(content) if kind in (DATA, OTHER)]
+    stretches: list[list[int]] = []
+    highest = -1
+    for row in sorted(files, key=lambda row: (first[row], last[row])):
+        if stretches and first[row] <= highest:
+            stretches[-1].append(row)
+        else:
+            stretches.append([row])
+        highest = max(highest, last[row])
+    places = {some[0]: place for place, some in enumerate(stretches) if len(some) == 1 and content[some[0]] == DATA}
+    kept = [row for row, kind in enumerate(content) if row in places or kind == DELETES]
+    numbers = pa.array([places.get(row) for row in kept], pa.int64())
+    return live.take(kept).set_column(live.schema.get_field_index("sequence"), "sequence", numbers)
 
 
 def _address(name: str | None, directory: str, outside: Mapping[str, str]) -> str | None:

@@ -24,6 +24,7 @@ from lakewarden.formats.paimon.data.vectors import without
 from lakewarden.formats.paimon.metadata.support import check_supported
 from lakewarden.formats.paimon.metadata.table import PaimonTable, Snapshot
 from lakewarden.formats.paimon.partitions.values import decode, partition_columns
+from lakewarden.formats.recent_files import RecentFiles
 from lakewarden.model.errors import (
     CommitConflictError,
     IncompleteManifestError,
@@ -70,6 +71,7 @@ def replace_files(
     table_now: Callable[[str], PaimonTable],
     may_commit: Callable[[], None],
     sent: set[str],
+    recent: RecentFiles | None = None,
     sleep: Callable[[float], None] = time.sleep,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Outcome:
@@ -95,7 +97,7 @@ def replace_files(
         _check_fence(table, seen, groups)
         layout = Layout.of(table)
         names = {one.name for group in groups for one in group.order.inputs}
-        head = read_head(table, layout, names, files)
+        head = read_head(table, layout, names, files, recent)
         dropped = {g.order.group: why for g in groups if (why := _conflict(g, head)) is not None}
         landing = [group for group in groups if group.order.group not in dropped]
         outcome = Outcome(dropped=dropped)
@@ -325,4 +327,19 @@ def live_inputs(files: Sequence[LiveFile]) -> str | None:
             return f"{found['_FILE_NAME']} has an index or other files beside it"
         if found["_LEVEL"] != 0 or found.get("_DELETE_ROW_COUNT"):
             return f"{found['_FILE_NAME']} is not a file of plain rows"
+    return None
+
+
+def out_of_order(files: Sequence[LiveFile]) -> str | None:
+    """Why the rows of these files cannot be numbered anew within the numbers that they have; None if they can.
+
+    New rows are counted on from the first number. So long as no two files share a number and each has one for every row,
+    they stay before all rows that come later.
+    """
+    highest = -1
+    for found in sorted((live.file for live in files), key=lambda file: int(file["_MIN_SEQUENCE_NUMBER"])):
+        first, last = int(found["_MIN_SEQUENCE_NUMBER"]), int(found["_MAX_SEQUENCE_NUMBER"])
+        if first <= highest or last - first + 1 < int(found["_ROW_COUNT"]):
+            return f"the rows of {found['_FILE_NAME']} are not numbered apart from others, and their order is kept"
+        highest = last
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakewarden.formats.paimon.compaction.layout import UNAWARE, keeps_order
 from lakewarden.formats.paimon.data.stats import modes_of
 from lakewarden.formats.paimon.data.types import BY_PAIMON, columns_of
 from lakewarden.formats.paimon.data.write import Form
@@ -11,7 +12,6 @@ from lakewarden.model.compaction import MAIN, CompactionPolicy
 from lakewarden.model.errors import UnsupportedTableError
 
 TARGET, TARGET_BYTES = "target-file-size", 256 << 20
-_UNAWARE = -1
 # What a table may have beside its data files, or in them, that only Paimon's own writers keep up.
 _KEPT_UP_BY_PAIMON = (
     "file-index.",
@@ -51,14 +51,10 @@ def check_supported(schema: Schema, policy: CompactionPolicy) -> None:
         raise _refused("has metadata.iceberg.storage, and Iceberg metadata is written by Paimon's own commits only")
     if options.get("commit.callbacks", "").strip():
         raise _refused("has commit.callbacks, and only Paimon's own commits tell what wants to hear of each")
-    bucket = whole(options, "bucket", _UNAWARE)
-    if bucket != _UNAWARE:
-        if truth(options, "bucket-append-ordered", True):
-            raise _refused(
-                "keeps the order of rows in its buckets (bucket-append-ordered), which this version does not"
-            )
-        if not truth(options, "write-only"):
-            raise _refused("has buckets that its own writers compact, as write-only=true is not set")
+    if whole(options, "bucket", UNAWARE) != UNAWARE and not truth(options, "write-only"):
+        raise _refused("has buckets that its own writers compact, as write-only=true is not set")
+    if keeps_order(options) and tracked(schema):
+        raise _refused("keeps the order of rows in its buckets and tracks them, and one number cannot tell both")
     columns = columns_of(schema.fields)
     modes_of(options, columns)
     Form.of(options)

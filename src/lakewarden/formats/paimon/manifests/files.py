@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lakewarden.formats.avro import AvroFile, Record, read_avro
 from lakewarden.formats.paimon.metadata.table import PaimonTable, Snapshot
+from lakewarden.formats.recent_files import RecentFiles
 from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 from lakewarden.model.ports import Files
 
@@ -65,14 +66,30 @@ def manifests_of(table: PaimonTable, snapshot: Snapshot, files: Files) -> AvroFi
     return (lists[0] if len(lists) == 1 else merged(*lists)) if lists else None
 
 
-def opened(table: PaimonTable, manifests: AvroFile, files: Files) -> Iterator[tuple[str, AvroFile]]:
+def opened(
+    table: PaimonTable, manifests: AvroFile, files: Files, recent: RecentFiles | None = None
+) -> Iterator[tuple[str, AvroFile]]:
+    """Every manifest of a list, a few at a time; those that were read a moment ago are not fetched again."""
+    recent = recent or RecentFiles(0)
     rows = manifests.records
     for start in range(0, len(rows), _AT_ONCE):
-        some = rows[start : start + _AT_ONCE]
-        uris = [table.manifest(row["_FILE_NAME"]) for row in some]
-        for uri, row, data in zip(uris, some, files.get_many(uris), strict=True):
+        # With what the list says of it: a list that says otherwise is compared with the file itself. One that a list names
+        # twice is yielded twice, so that whoever counts entries notices.
+        some = [
+            (table.manifest(row["_FILE_NAME"]), row["_FILE_SIZE"], _entries(row))
+            for row in rows[start : start + _AT_ONCE]
+        ]
+        known = {key: found for key in some if (found := recent.get(key)) is not None}
+        wanted = [key for key in dict.fromkeys(some) if key not in known]
+        for key, data in zip(wanted, files.get_many([uri for uri, _, _ in wanted]), strict=True):
             if isinstance(data, FileNotFoundError):
-                raise missing(uri) from data
+                raise missing(key[0]) from data
             if isinstance(data, Exception):
                 raise data
-            yield uri, read_avro(data, uri, row["_FILE_SIZE"], row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])
+            known[key] = read_avro(data, *key)
+            recent.keep(key, known[key])
+        yield from ((key[0], known[key]) for key in some)
+
+
+def _entries(row: Record) -> int:
+    return int(row["_NUM_ADDED_FILES"] + row["_NUM_DELETED_FILES"])

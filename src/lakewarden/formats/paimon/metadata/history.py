@@ -27,9 +27,11 @@ class PaimonHistorian:
         return snapshot_rows(self._known.at(state.metadata_location))
 
     def size(self, state: TableState) -> MetadataSize:
-        """The newest snapshot's file, which is what a reader opens. The format has no log of older ones."""
-        latest = self._known.at(state.metadata_location).main.latest
-        return MetadataSize(len(latest.raw) if latest else 0, 0)
+        return _size_of(self._known.at(state.metadata_location))
+
+    def read_anew(self, metadata_location: str) -> MetadataSize:
+        """Finding the pointer listed its files; those that are the same are not read again."""
+        return _size_of(self._known.at(metadata_location))
 
     def added_in(self, state: TableState, uri: str, held: Sequence[HeldBy], files: Files, avro: ReadAvro) -> int | None:
         """The first snapshot that needs the file, if only its own changes name it: what was there before is in its base too."""
@@ -45,6 +47,12 @@ class PaimonHistorian:
 
     def trim(self, identifier: str, uuid: str, keep: int, by: Mapping[str, str]) -> MetadataSize | None:
         return None
+
+
+def _size_of(table: PaimonTable) -> MetadataSize:
+    """The newest snapshot's file, which is what a reader opens. The format has no log of older ones."""
+    latest = table.main.latest
+    return MetadataSize(len(latest.raw) if latest else 0, 0)
 
 
 def snapshot_rows(table: PaimonTable) -> list[SnapshotRow]:

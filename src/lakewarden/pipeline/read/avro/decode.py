@@ -173,7 +173,7 @@ class Forked:
             os.close(answered)
             return Forked(pid, open(ask, "w"), open(answer))
         try:
-            os.setsid()
+            os.setpgid(0, 0)
             for descriptor, place in ((asked, 0), (answered, 1), (os.open(os.devnull, os.O_WRONLY), 2)):
                 os.dup2(descriptor, place)
             # Nothing of the parent's is held open: its sockets end when it does.
@@ -264,7 +264,7 @@ class Decoder:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                start_new_session=True,
+                process_group=0,
             )
         return self._child
 
