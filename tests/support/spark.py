@@ -112,8 +112,8 @@ def add_sqlite_catalog(
 ) -> dict[str, str]:
     """Let Spark and PyIceberg share one SQLite catalog; returns the properties for PyIceberg.
 
-    PyIceberg must load it under the same name, since the rows are keyed by it. Call it once a name:
-    Spark keeps a catalog it has begun to use.
+    PyIceberg must load it under the same name, since the rows are keyed by it. Which tests share a process is chance:
+    a name that another test used before is this test's from now on.
     """
     from pyiceberg.catalog.sql import SqlCatalog
 
@@ -171,6 +171,9 @@ def _set_catalog(
             "client.region": REGION,
         }
     prefix = f"spark.sql.catalog.{name}"
+    if spark.conf.get(prefix, None) is not None:
+        # Spark keeps every catalog that it has begun to use, whatever the settings say by now.
+        spark._jsparkSession.sessionState().catalogManager().reset()
     spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
     for key, value in settings.items():
         spark.conf.set(f"{prefix}.{key}", value)
