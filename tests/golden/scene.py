@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -37,6 +38,19 @@ class Stage:
 
     def hold(self, held: AbstractContextManager[Held]) -> Held:
         return self._held.enter_context(held)
+
+    def for_ever(self) -> None:
+        """Work of a command that ends long after the command itself: here it ends with the scene, and its thread with it."""
+        over, thread = threading.Event(), threading.current_thread()
+
+        def end() -> None:
+            over.set()
+            thread.join(30)
+            assert not thread.is_alive()
+
+        self._held.callback(end)
+        over.wait()
+        raise TimeoutError("nobody waits for this any more")
 
     def close(self) -> None:
         self._held.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,7 @@ def _(stage: Stage) -> Words:
 
     def interrupted(*_: object) -> None:
         ctrl_c()
-        signal.pause()
+        stage.for_ever()
 
     stage.patch.setattr(orphan_plan, "load_fleet", interrupted)
     # Spark would start beside it, and be as far as chance has it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from tests.jobs.compaction.workers.busy_lake import PARTS, BusyLake, Writer
+from tests.jobs.compaction.workers.busy_lake import PARTS, BusyLake, Row, Writer
 from tests.support.spark import REGION, add_postgres_catalog
 
 if TYPE_CHECKING:
@@ -36,17 +37,22 @@ class SparkWriter(Writer):
 
     spark: Any = None
 
+    @property
+    def name(self) -> str:
+        """What Spark calls the table."""
+        return f"{self.catalog.name}.{self.table}"
+
     def append(self) -> None:
         part = self.draw.choice(PARTS)
         first = self.number * 10**6 + self.acts["append"] * ROWS
         new = {first + n: (part, f"spark {self.draw.random()}") for n in range(ROWS)}
-        self._run(f"INSERT INTO {self.table} VALUES {_values(new)}")
+        self._run(f"INSERT INTO {self.name} VALUES {_values(new)}", new)
         self.rows |= new
         self.acts["append"] += 1
 
     def delete(self) -> None:
         gone = self.draw.choice(sorted(self.rows))
-        self._run(f"DELETE FROM {self.table} WHERE id = {gone}")
+        self._run(f"DELETE FROM {self.name} WHERE id = {gone}", {gone: None})
         del self.rows[gone]
         self.acts["delete"] += 1
 
@@ -55,8 +61,9 @@ class SparkWriter(Writer):
         new = {one: (self.draw.choice(PARTS), f"merged {self.draw.random()}") for one in chosen}
         new[self.number * 10**6 + 500_000 + self.acts["upsert"]] = ("a", "only merged")
         self._run(
-            f"MERGE INTO {self.table} t USING (SELECT * FROM VALUES {_values(new)} AS v(id, part, text)) s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            f"MERGE INTO {self.name} t USING (SELECT * FROM VALUES {_values(new)} AS v(id, part, text)) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+            new,
         )
         self.rows |= new
         self.acts["upsert"] += 1
@@ -68,16 +75,20 @@ class SparkWriter(Writer):
         else:
             self.draw.choice((self.append, self.delete, self.upsert))()
 
-    def _run(self, statement: str) -> None:
+    def _run(self, statement: str, after: Mapping[int, Row]) -> None:
         for _ in range(200):
             try:
                 self.spark.sql(statement)
                 return
             except (Py4JJavaError, PySparkException) as error:
-                if not any(word in str(error) for word in OVERTAKEN):
+                if "CommitStateUnknownException" in str(error):
+                    if self.landed(after, error):
+                        return
+                elif any(word in str(error) for word in OVERTAKEN):
+                    self.acts["overtaken"] += 1
+                else:
                     raise
-                self.acts["overtaken"] += 1
-                time.sleep(self.draw.uniform(0, 0.1))
+            time.sleep(self.draw.uniform(0, 0.1))
         raise AssertionError(f"{self.table} could not be written to")
 
 
@@ -100,6 +111,6 @@ def add_spark_writer(lake: BusyLake, spark: SparkSession, seaweed: Seaweed) -> N
         jdbc = f"jdbc:postgresql://{url.hostname}:{url.port}{url.path}"
         user, password = url.username or "", url.password or ""
         add_postgres_catalog(spark, lake.catalog, jdbc, user, password, properties["warehouse"], seaweed)
-    table = f"{lake.catalog}.{lake.tables[-1]}"
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({MODES})")
-    lake.writers.append(SparkWriter(lake.open(), table, 7, lake.writers[0].draw, spark=spark))
+    writer = SparkWriter(lake.open(), lake.tables[-1], 7, lake.writers[0].draw, spark=spark)
+    spark.sql(f"ALTER TABLE {writer.name} SET TBLPROPERTIES ({MODES})")
+    lake.writers.append(writer)
