@@ -196,10 +196,7 @@ class BusyLake:
         for name in self.tables:
             found = catalog.load_table(name).scan().to_arrow().to_pylist()
             expected = {
-                number: row
-                for writer in self.writers
-                if writer.table == name
-                for number, row in writer.rows.items()
+                number: row for writer in self.writers if writer.table == name for number, row in writer.rows.items()
             }
             assert len(found) == len(expected), name
             assert {row["id"]: (row["part"], row["text"]) for row in found} == expected, name
