@@ -96,3 +96,24 @@ def test_no_more_is_remembered_than_the_bound(tmp_path: Path, parsed: list[str])
     for place in reversed(places):
         versions.loaded(f"file://{place}")
     assert parsed[3:] == [f"file://{places[0]}"]
+
+
+def test_of_a_table_that_is_committed_to_all_day_a_few_versions_are_remembered(
+    tmp_path: Path, parsed: list[str]
+) -> None:
+    versions, busy = (
+        KnownVersions(Stores()),
+        [tmp_path / f"{n}.metadata.json" for n in range(known.MOST_OF_A_TABLE + 1)],
+    )
+    quiet = tmp_path / "quiet.metadata.json"
+    quiet.write_text(json.dumps(document(**{"table-uuid": "quiet"})))
+    versions.fresh(f"file://{quiet}")
+    for place in busy:
+        place.write_text(json.dumps(document(**{"table-uuid": "busy"})))
+        versions.fresh(f"file://{place}")
+    del parsed[:]
+    for place in (quiet, *busy[1:]):
+        versions.loaded(f"file://{place}")
+    assert parsed == []
+    versions.loaded(f"file://{busy[0]}")
+    assert parsed == [f"file://{busy[0]}"]

@@ -19,6 +19,8 @@ from lakewarden.model.errors import UnreadableMetadataError
 from lakewarden.model.ports import Files
 
 MOST_BYTES = 32 << 20  # of the files; parsed, they take several times as much
+# A table that is committed to all day makes versions that nobody asks for again: a run's few are enough.
+MOST_OF_A_TABLE = 4
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Version:
         """What identifies the bytes, where the name alone does not: a `v3.metadata.json` may come again."""
         return hashlib.sha256(self.raw).hexdigest()
 
+    @property
+    def table(self) -> str:
+        """Whose version it is; a table of the first format may have no uuid."""
+        return str(self.document.get("table-uuid") or self.location)
+
 
 def read_version(files: Files, location: str) -> Version:
     """The version at that address. Raises UnreadableMetadataError."""
@@ -42,12 +49,13 @@ def read_version(files: Files, location: str) -> Version:
 
 
 class KnownVersions:
-    """The versions that were read last, up to so many bytes; the one asked for longest ago goes first."""
+    """The versions that were read last, a few of each table and up to so many bytes; the one asked for longest ago goes first."""
 
     def __init__(self, files: Files, most_bytes: int = MOST_BYTES) -> None:
         self._files = files
         self._most_bytes = most_bytes
         self._versions: OrderedDict[str, Version] = OrderedDict()
+        self._of_table: dict[str, list[str]] = {}  # in the order in which they were read
         self._bytes = 0
         self._turn = Lock()
 
@@ -79,13 +87,24 @@ class KnownVersions:
 
     def _remember(self, version: Version) -> None:
         with self._turn:
-            if (old := self._versions.pop(version.location, None)) is not None:
-                self._bytes -= len(old.raw)
+            self._forget(version.location)
             self._versions[version.location] = version
             self._bytes += len(version.raw)
+            mine = self._of_table.setdefault(version.table, [])
+            mine.append(version.location)
+            if len(mine) > MOST_OF_A_TABLE:
+                self._forget(mine[0])
             while self._bytes > self._most_bytes:
-                _, gone = self._versions.popitem(last=False)
-                self._bytes -= len(gone.raw)
+                self._forget(next(iter(self._versions)))
+
+    def _forget(self, location: str) -> None:
+        if (gone := self._versions.pop(location, None)) is None:
+            return
+        self._bytes -= len(gone.raw)
+        others = self._of_table[gone.table]
+        others.remove(location)
+        if not others:
+            del self._of_table[gone.table]
 
 
 def _fetched(files: Files, location: str) -> bytes:
