@@ -55,7 +55,7 @@ class KnownVersions:
         self._files = files
         self._most_bytes = most_bytes
         self._versions: OrderedDict[str, Version] = OrderedDict()
-        self._of_table: dict[str, list[str]] = {}  # in the order in which they were read
+        self._of_table: dict[str, dict[str, None]] = {}  # addresses, in the order in which they were read
         self._bytes = 0
         self._turn = Lock()
 
@@ -90,10 +90,10 @@ class KnownVersions:
             self._forget(version.location)
             self._versions[version.location] = version
             self._bytes += len(version.raw)
-            mine = self._of_table.setdefault(version.table, [])
-            mine.append(version.location)
+            mine = self._of_table.setdefault(version.table, {})
+            mine[version.location] = None
             if len(mine) > MOST_OF_A_TABLE:
-                self._forget(mine[0])
+                self._forget(next(iter(mine)))
             while self._bytes > self._most_bytes:
                 self._forget(next(iter(self._versions)))
 
@@ -102,7 +102,7 @@ class KnownVersions:
             return
         self._bytes -= len(gone.raw)
         others = self._of_table[gone.table]
-        others.remove(location)
+        del others[location]
         if not others:
             del self._of_table[gone.table]
 
