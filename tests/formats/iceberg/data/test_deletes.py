@@ -72,32 +72,42 @@ def test_a_file_that_is_no_parquet_is_refused() -> None:
 FIELDS = list(
     arrow_schema({"fields": [{"id": 1, "name": "a", "type": "long"}, {"id": 2, "name": "b", "type": "string"}]})
 )
+NO_RANKS = np.zeros(1, np.int64)
 ROWS = st.lists(st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from(["x", "y", ""])), max_size=12)
 
 
 @settings(max_examples=200, deadline=None)
-@given(ROWS, ROWS, st.sampled_from([(0,), (1,), (0, 1)]))
-def test_null_equals_null_and_nothing_else_does(rows: list[Any], deletes: list[Any], by: tuple[int, ...]) -> None:
+@given(ROWS, ROWS, st.sampled_from([(0,), (1,), (0, 1)]), st.data())
+def test_null_equals_null_and_nothing_else_does(
+    rows: list[Any], deletes: list[Any], by: tuple[int, ...], data: st.DataObject
+) -> None:
+    """And a row is deleted by files of its own rank and above alone, whichever of them have its key too."""
     fields = [FIELDS[place] for place in by]
+    rank = st.integers(0, 3)
+    ranks, least = (data.draw(st.lists(rank, min_size=len(some), max_size=len(some))) for some in (deletes, rows))
 
     def columns(some: list[Any]) -> list[pa.Array]:
         return [pa.array([row[place] for row in some], FIELDS[place].type) for place in by]
 
-    keys = EqualityKeys.of(fields, pa.table(columns(deletes), schema=pa.schema(fields)))
-    gone = {tuple(row[place] for place in by) for row in deletes}
-    expected = [tuple(row[place] for place in by) in gone for row in rows]
-    assert keys.hits(columns(rows)).to_pylist() == expected
+    def key(row: Any) -> tuple[Any, ...]:
+        return tuple(row[place] for place in by)
+
+    table = pa.table(columns(deletes), schema=pa.schema(fields))
+    keys = EqualityKeys.of(fields, table, np.array(ranks, np.int64))
+    gone = {(key(row), rank) for row, rank in zip(deletes, ranks, strict=True)}
+    expected = [any((key(row), n) in gone for n in range(own, 4)) for row, own in zip(rows, least, strict=True)]
+    assert keys.hits(columns(rows), np.array(least, np.int64)).tolist() == expected
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
 def test_deletes_by_a_number_with_two_zeros_are_refused(kind: str) -> None:
     field = arrow_schema({"fields": [{"id": 1, "name": "a", "type": kind}]}).field(0)
     with pytest.raises(UnsupportedTableError):
-        EqualityKeys.of([field], pa.table([pa.array([0.0], field.type)], schema=pa.schema([field])))
+        EqualityKeys.of([field], pa.table([pa.array([0.0], field.type)], schema=pa.schema([field])), NO_RANKS)
 
 
 def test_too_many_columns_are_refused_and_not_numbered_wrongly() -> None:
     fields = [pa.field(f"c{place}", pa.int64()) for place in range(9)]
     rows = pa.table([pa.array(np.arange(200))] * 9, schema=pa.schema(fields))
     with pytest.raises(UnsupportedTableError, match="too many columns"):
-        EqualityKeys.of(fields, rows)
+        EqualityKeys.of(fields, rows, np.zeros(200, np.int64))

@@ -98,6 +98,24 @@ def test_a_thousand_files_of_equality_deletes(tmp_path: Path) -> None:
     assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
 
 
+def test_a_stream_of_upserts(tmp_path: Path) -> None:
+    """Beside each data file one of deletes, which applies to all that is older: no two inputs have the same deletes."""
+    group = Group(tmp_path, LONGS)
+    keys = Group(tmp_path / "keys", schema_of(("a", "long")))
+    deletes = []
+    for number in range(400):
+        rows = pa.array(np.arange(1_000) + number * 1_000)
+        group.write(pa.Table.from_arrays([rows, rows], schema=group.schema))
+        path = keys.write(pa.Table.from_arrays([rows], schema=keys.schema))
+        deletes.append(DeleteFile(f"file://{path}", EQUALITY, path.stat().st_size, 1_000, (1,)))
+    *older, newest = group.inputs
+    group.inputs = [replace(one, deletes=tuple(deletes[place:])) for place, one in enumerate(older)] + [newest]
+    assert len(group.order().dumps()) < MEGABYTE
+    answer, grown = carried_out(group)
+    assert (answer["rows_deleted"], answer["files"][0]["rows"]) == (399_000, 1_000)
+    assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
+
+
 def test_small_files_whose_texts_are_long(tmp_path: Path) -> None:
     """A dictionary has a text once, however many rows have it: read together, such files would be large."""
     group = Group(tmp_path, schema_of(("t", "string")))

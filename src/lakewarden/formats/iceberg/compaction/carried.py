@@ -34,7 +34,7 @@ def carried(group: Replacement, head: Head, read_at: int, files: Files) -> Mappi
         raise NotCarriedError("its rows were put in another order")
     if any(deletion.kind == EQUALITY for one in group.order.inputs for deletion in one.deletes):
         raise NotCarriedError("rows of it were deleted by value, and which these were is not known any more")
-    taken = _Reader(files)
+    taken = _Reader(files, [one.path for one in group.order.inputs])
     places: list[Positions] = []
     behind = 0
     for one in group.order.inputs:
@@ -72,12 +72,13 @@ def _by_file(group: Replacement, places: Positions) -> Iterator[tuple[str, Posit
 
 
 class _Reader:
-    """Reads files of deletes, each once."""
+    """Reads files of deletes, each once, for what they say of these data files."""
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def __init__(self, files: Files, paths: Sequence[str]) -> None:
+        self._files, self._paths = files, paths
         self._left = MOST_BYTES
         self._read: dict[str, bytes] = {}
+        self._positions_in: dict[str, Mapping[str, Positions]] = {}
 
     def positions(self, one: Input, deletes: Sequence[DeleteFile]) -> Positions:
         """The rows of a data file that these delete, in order and once each."""
@@ -94,8 +95,11 @@ class _Reader:
                 assert deletion.length is not None
                 blob = self._bytes(deletion)[deletion.offset : deletion.offset + deletion.length]
                 return vector_positions(blob, deletion.rows, deletion.name)
-            data = pa.py_buffer(self._bytes(deletion))
-            return file_positions(data, [one.path], deletion.rows, deletion.path)[one.path]
+            if deletion.path not in self._positions_in:
+                data = pa.py_buffer(self._bytes(deletion))
+                found = file_positions(data, self._paths, deletion.rows, deletion.path)
+                self._positions_in[deletion.path] = found
+            return self._positions_in[deletion.path][one.path]
         except (IncompleteManifestError, OSError) as error:
             raise NotCarriedError(f"{deletion.path} cannot be read") from error
 

@@ -54,11 +54,15 @@ def vector_positions(blob: bytes, rows: int, name: str) -> Positions:
 def file_positions(data: pa.Buffer, paths: Iterable[str], rows: int, name: str) -> Mapping[str, Positions]:
     """The positions that a file of position deletes names, by data file, for these data files alone."""
     table = _table(data, (FILE_PATH, POS), ("file_path", "pos"), rows, name)
-    found: dict[str, Positions] = {}
-    for path in paths:
-        mine = table.filter(pc.equal(table["file_path"], path))
-        found[path] = np.sort(mine["pos"].to_numpy().astype(np.int64))
-    return found
+    wanted = list(dict.fromkeys(paths))
+    # Sorted once, however many data files are asked for.
+    of_file = pc.index_in(table["file_path"], value_set=pa.array(wanted, pa.string()))
+    files = pc.fill_null(of_file, len(wanted)).to_numpy()
+    positions = table["pos"].to_numpy().astype(np.int64)
+    order = np.lexsort((positions, files))
+    files, positions = files[order], positions[order]
+    starts = np.searchsorted(files, np.arange(len(wanted) + 1))
+    return {path: positions[starts[place] : starts[place + 1]] for place, path in enumerate(wanted)}
 
 
 def _table(data: pa.Buffer, ids: Sequence[int], names: Sequence[str], rows: int, name: str) -> pa.Table:
@@ -88,15 +92,17 @@ class EqualityKeys:
     """Rows of equality deletes that go by the same columns, ready to be looked for.
 
     Each column's values are numbered, and a row's numbers make one number: then a look-up is one, whatever the columns.
+    `ranks` has for each key the highest rank of a file that deletes it.
     """
 
     fields: tuple[pa.Field, ...]
     values: tuple[pa.Array, ...]
     keys: pa.Array
+    ranks: NDArray[np.int64]
 
     @staticmethod
-    def of(fields: Sequence[pa.Field], rows: pa.Table) -> EqualityKeys:
-        """`rows` has a column for each field, under the same types."""
+    def of(fields: Sequence[pa.Field], rows: pa.Table, ranks: NDArray[np.int64]) -> EqualityKeys:
+        """`rows` has a column for each field, under the same types, and each row the rank of the file that it is in."""
         for field in fields:
             if pa.types.is_floating(field.type) or pa.types.is_nested(field.type):
                 raise UnsupportedTableError(
@@ -107,13 +113,17 @@ class EqualityKeys:
         values = tuple(_distinct(rows.column(place)) for place in range(len(fields)))
         if _combinations(values) > np.iinfo(np.int64).max:
             raise UnsupportedTableError("equality deletes have too many columns to be numbered; nothing was rewritten")
-        keys = _numbered([column.combine_chunks() for column in rows.columns], values)
-        return EqualityKeys(tuple(fields), values, pc.unique(keys))
+        numbers = _numbered([column.combine_chunks() for column in rows.columns], values)
+        keys = pc.unique(numbers)
+        highest = np.full(len(keys), -1, np.int64)
+        np.maximum.at(highest, pc.index_in(numbers, value_set=keys).to_numpy(), ranks)
+        return EqualityKeys(tuple(fields), values, keys, highest)
 
-    def hits(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """Whether each row is deleted, by its values of the fields."""
-        numbers = _numbered(columns, self.values)
-        return pc.fill_null(pc.is_in(numbers, value_set=self.keys, skip_nulls=True), False)
+    def hits(self, columns: Sequence[pa.Array], least: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each row is deleted, by its values of the fields, by a file whose rank is at least its own in `least`."""
+        places = pc.index_in(_numbered(columns, self.values), value_set=self.keys, skip_nulls=True)
+        ranks = np.append(self.ranks, -1)[pc.fill_null(places, len(self.keys)).to_numpy()]
+        return np.asarray(ranks >= least)
 
 
 def _distinct(column: pa.ChunkedArray) -> pa.Array:

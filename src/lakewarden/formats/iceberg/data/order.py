@@ -88,18 +88,29 @@ class Order:
     sizes: tuple[int, int] = (0, 0)
 
     def dumps(self) -> str:
-        return json.dumps(_values(self), default=_values)
+        """Each file of deletes is spelled once, and so is each set of them that inputs have: a thousand that apply to ten
+        thousand inputs would be gigabytes."""
+        sets: dict[tuple[int, ...], tuple[int, Input]] = {}
+        of_inputs = [sets.setdefault(tuple(map(id, one.deletes)), (len(sets), one))[0] for one in self.inputs]
+        deletes = {id(one): one for _, like in sets.values() for one in like.deletes}
+        places = {number: place for place, number in enumerate(deletes)}
+        found = _values(self) | {
+            "inputs": [{**_values(one), "deletes": some} for one, some in zip(self.inputs, of_inputs, strict=True)],
+            "deletes": list(deletes.values()),
+            "sets": [[places[number] for number in some] for some in sets],
+        }
+        return json.dumps(found, default=_values)
 
     @classmethod
     def loads(cls, text: str) -> Self:
         found = json.loads(text)
+        deletes = [DeleteFile(**{**one, "equality_ids": tuple(one["equality_ids"])}) for one in found.pop("deletes")]
+        sets = [tuple(deletes[place] for place in some) for some in found.pop("sets")]
         inputs = tuple(
             Input(
                 **{
                     **one,
-                    "deletes": tuple(
-                        DeleteFile(**{**some, "equality_ids": tuple(some["equality_ids"])}) for some in one["deletes"]
-                    ),
+                    "deletes": sets[one["deletes"]],
                     "told": None if one["told"] is None else Told.of(one["told"]),
                 }
             )

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lakewarden.formats.file_bytes import whole
 from lakewarden.formats.iceberg.data.columns import (
@@ -26,18 +25,19 @@ from lakewarden.formats.iceberg.data.columns import (
     partition_constants,
 )
 from lakewarden.formats.iceberg.data.copy import copied
-from lakewarden.formats.iceberg.data.deletes import EqualityKeys, Positions, file_positions, vector_positions
+from lakewarden.formats.iceberg.data.deletes import Positions, file_positions, vector_positions
+from lakewarden.formats.iceberg.data.equality import EqualityDeletes
 from lakewarden.formats.iceberg.data.foreign_footer import NotCopiedError
 from lakewarden.formats.iceberg.data.inputs import InputRows
-from lakewarden.formats.iceberg.data.order import EQUALITY, POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
-from lakewarden.formats.iceberg.data.projection import Absent, projected
+from lakewarden.formats.iceberg.data.order import POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
+from lakewarden.formats.iceberg.data.projection import Absent
 from lakewarden.formats.iceberg.data.sort import Sorter, sorted_columns
 from lakewarden.formats.iceberg.data.source import DataFiles, some_at_a_time
 from lakewarden.formats.iceberg.data.write import Style, Writer
 from lakewarden.formats.iceberg.manifests.files import ROW_IDS
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.new_files import check_sum
-from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
+from lakewarden.model.errors import IncompleteManifestError, LakewardenError
 from lakewarden.model.uri import canonical
 
 _NO_POSITIONS: Positions = np.empty(0, np.int64)
@@ -79,7 +79,7 @@ class _Group:
         known = {"fields": [*order.columns["fields"], *order.dropped]}
         absent = Absent(defaults, partition_constants(known, order.constants))
         self._inputs = InputRows([*self._own, *self._keyed, *self._lineage], absent, order.names)
-        self._equality: dict[tuple[str, ...], list[EqualityKeys]] = {}
+        self._equality = EqualityDeletes(files, [*self._own, *self._keyed], order.inputs)
         self._deleted = 0
 
     def rewrite(self) -> Rewritten:
@@ -103,36 +103,31 @@ class _Group:
             yield from (batch.select(self._written) if self._keyed else batch for batch in batches)
         else:
             rows, at = pa.Table.from_batches(batches), 0
+            # Looked for at once: to have so many keys ready costs more than to look for a few rows among them.
+            by_value = self._equality.hits(rows.to_batches(), inputs)
             for one in inputs:
-                yield from self._rows(one, rows.slice(at, one.rows).to_batches())
-                at += one.rows
+                end = at + one.rows
+                mine = None if by_value is None else by_value[at:end]
+                yield from self._rows(one, rows.slice(at, one.rows).to_batches(), mine)
+                at = end
 
-    def _rows(self, one: Input, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of one input that are not deleted, as they are to be written."""
+    def _rows(
+        self, one: Input, batches: Iterable[pa.RecordBatch], by_value: NDArray[np.bool_] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one input that are not deleted, as they are to be written. `by_value` are those that values delete,
+        where that is known."""
         gone = self._positions(one)
-        keys = self._keys(one)
         at = 0
         for found in batches:
             whole = _with_lineage(found, one, at) if self._lineage else found
-            kept = self._kept(whole, at, gone, keys)
+            hit = self._equality.hits([found], [one]) if by_value is None else by_value[at : at + found.num_rows]
+            kept = _kept(found.num_rows, at, gone, hit)
             at += whole.num_rows
             left = whole if kept is None else whole.filter(kept)
             self._deleted += whole.num_rows - left.num_rows
             yield left.select(self._written) if self._keyed else left
         if at != one.rows:
             raise IncompleteManifestError(f"{one.path} has {at} rows and should have {one.rows}; nothing was rewritten")
-
-    def _kept(self, rows: pa.RecordBatch, at: int, gone: Positions, keys: Sequence[EqualityKeys]) -> pa.Array | None:
-        """Which rows stay; None if all do."""
-        if not len(gone) and not keys:
-            return None
-        kept = np.ones(rows.num_rows, bool)
-        first, last = np.searchsorted(gone, [at, at + rows.num_rows])
-        kept[gone[first:last] - at] = False
-        for found in keys:
-            columns = [_column(rows, field) for field in found.fields]
-            kept &= ~found.hits(columns).to_numpy(zero_copy_only=False)
-        return None if kept.all() else pa.array(kept)
 
     def _positions(self, one: Input) -> Positions:
         if not one.deletes:
@@ -165,69 +160,15 @@ class _Group:
     def _position_files(self) -> dict[str, Mapping[str, Positions]]:
         return {}
 
-    def _keys(self, one: Input) -> list[EqualityKeys]:
-        """The equality deletes of one input, those that go by the same columns together."""
-        mine = [deletion for deletion in one.deletes if deletion.kind == EQUALITY]
-        if not mine:
-            return []
-        names = tuple(sorted(deletion.path for deletion in mine))
-        if names not in self._equality:
-            by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
-            for deletion in mine:
-                by_columns.setdefault(tuple(sorted(deletion.equality_ids)), []).append(deletion)
-            self._equality[names] = [self._read_keys(ids, some) for ids, some in by_columns.items()]
-        return self._equality[names]
 
-    def _read_keys(self, ids: tuple[int, ...], deletes: Sequence[DeleteFile]) -> EqualityKeys:
-        known = {id_of(field): field for field in _within([*self._own, *self._keyed])}
-        if not ids or not set(ids) <= set(known):
-            raise UnsupportedTableError(
-                f"{deletes[0].path} deletes by a column that no schema has as one of its own; nothing was rewritten"
-            )
-        fields = [known[number].with_nullable(True) for number in ids]
-        rows = []
-        for deletion in deletes:
-            data = pa.BufferReader(whole(self._files, canonical(deletion.path), deletion.size))
-            table = pq.ParquetFile(data, pre_buffer=False, page_checksum_verification=True).read(use_threads=False)
-            if table.num_rows != deletion.rows:
-                raise IncompleteManifestError(
-                    f"{deletion.path} has {table.num_rows} deletes and should have {deletion.rows}; nothing was rewritten"
-                )
-            rows += [projected(_keys_of(batch, ids, deletion), fields, Absent()) for batch in table.to_batches()]
-        return EqualityKeys.of(fields, pa.Table.from_batches(rows, schema=pa.schema(fields)))
-
-
-def _keys_of(batch: pa.RecordBatch, ids: Sequence[int], deletion: DeleteFile) -> pa.RecordBatch:
-    """The columns that a file deletes by, those within structs too: a missing struct has no member."""
-    found = {id_of(field): (field, array) for field, array in _columns(batch.schema, batch.columns)}
-    if not set(ids) <= set(found):
-        raise UnsupportedTableError(
-            f"{deletion.path} lacks a column that it deletes by, or has it within a list; nothing was rewritten"
-        )
-    fields, arrays = zip(*(found[number] for number in ids), strict=True)
-    return pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema([field.with_nullable(True) for field in fields]))
-
-
-def _column(rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    """A column by its id, also within structs."""
-    for found, array in _columns(rows.schema, rows.columns):
-        if id_of(found) == id_of(field):
-            return array
-    raise UnsupportedTableError(f"an equality delete goes by {field.name}, which no schema has; nothing was rewritten")
-
-
-def _columns(fields: Any, arrays: Sequence[pa.Array]) -> Iterator[tuple[pa.Field, pa.Array]]:
-    for found, array in zip(fields, arrays, strict=True):
-        yield found, array
-        if pa.types.is_struct(found.type):
-            yield from _columns(found.type, array.flatten())
-
-
-def _within(fields: Any) -> Iterator[pa.Field]:
-    for found in fields:
-        yield found
-        if pa.types.is_struct(found.type):
-            yield from _within(found.type)
+def _kept(rows: int, at: int, gone: Positions, hit: NDArray[np.bool_] | None) -> pa.Array | None:
+    """Which of so many rows, the first of them at this place, stay; None if all do."""
+    if not len(gone) and hit is None:
+        return None
+    kept = np.ones(rows, bool) if hit is None else ~hit
+    first, last = np.searchsorted(gone, [at, at + rows])
+    kept[gone[first:last] - at] = False
+    return None if kept.all() else pa.array(kept)
 
 
 def _with_lineage(rows: pa.RecordBatch, one: Input, at: int) -> pa.RecordBatch:
