@@ -273,10 +273,19 @@ def _places(rows: pa.Table, distinct: pa.Table) -> pa.Array:
         mine, theirs = (
             pc.index_in(table[name], value_set=values, skip_nulls=False).cast(pa.int64()) for table in (rows, distinct)
         )
-        # Checked: numbers that ran over would put files of two partitions into one.
-        found = pc.add_checked(pc.multiply_checked(found, len(values)), mine)
-        wanted = pc.add_checked(pc.multiply_checked(wanted, len(values)), theirs)
-    return pc.index_in(found, value_set=wanted if isinstance(wanted, pa.Array) else wanted.combine_chunks())
+        # Checked: numbers that ran over would put files of two partitions into one. Numbered anew after each column, they are
+        # no more than there are distinct rows, however many columns there are.
+        found, wanted = (
+            _whole(pc.add_checked(pc.multiply_checked(so_far, len(values)), more))
+            for so_far, more in ((found, mine), (wanted, theirs))
+        )
+        numbers = pc.unique(wanted)
+        found, wanted = (pc.index_in(some, value_set=numbers).cast(pa.int64()) for some in (found, wanted))
+    return pc.index_in(found, value_set=wanted)
+
+
+def _whole(numbers: Any) -> pa.Array:
+    return numbers if isinstance(numbers, pa.Array) else numbers.combine_chunks()
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
