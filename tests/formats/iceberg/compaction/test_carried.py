@@ -162,10 +162,33 @@ def test_a_delete_that_only_names_other_files_costs_nothing(bench: Bench) -> Non
     assert ids(bench) == [n for n in range(40) if n not in (21, 31)]
 
 
-def test_rows_that_are_brought_back_are_a_conflict(bench: Bench) -> None:
+@pytest.mark.parametrize("why", ["deleted by value", "sorted"])
+def test_nor_where_places_could_not_be_counted(bench: Bench, why: str) -> None:
+    """A stream writes such deletes with every commit, and the group would never land."""
+    if why == "sorted":
+        with bench.table.update_sort_order() as change:
+            change.desc("id", IdentityTransform())
+    files = sorted(bench.live(), key=lambda one: one.sequence)
+    if why == "deleted by value":
+        bench.add_delete({("id", 1): pa.array([3], pa.int64())}, files[0])
+    delete(bench, (files[1], 7))
+    ready = bench.prepare(files[:2])
+    answers = bench.rewrite(ready)
+    delete(bench, (files[2], 1), (files[3], 1), named=False)
+    expected = rows_by_hand(bench)
+    landed = bench.commit(ready, answers)
+    assert (landed.groups, landed.dropped) == (["g0"], {})
+    assert rows_by_hand(bench) == expected
+
+
+@pytest.mark.parametrize("by_value", [True, False])
+def test_rows_that_are_brought_back_are_a_conflict(bench: Bench, by_value: bool) -> None:
     """A rewriting that has left them out cannot bring them back."""
     files = sorted(bench.live(), key=lambda one: one.sequence)
-    delete(bench, (files[0], 5))
+    if by_value:
+        bench.add_delete({("id", 1): pa.array([5], pa.int64())}, files[0])
+    else:
+        delete(bench, (files[0], 5))
     ready = bench.prepare(files)
     answers = bench.rewrite(ready)
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from lakewarden.formats.iceberg.compaction.head import Head
 from lakewarden.formats.iceberg.compaction.new_manifests import Replacement
-from lakewarden.formats.iceberg.data.applicable import LiveFile
 from lakewarden.formats.iceberg.data.deletes import Positions, file_positions, vector_positions
 from lakewarden.formats.iceberg.data.order import BY_ENGINE, EQUALITY, POSITION, VECTOR, DeleteFile, Input
 from lakewarden.model.errors import IncompleteManifestError
@@ -29,23 +28,21 @@ class NotCarriedError(Exception):
 
 
 def carried(group: Replacement, head: Head, read_at: int, files: Files) -> Mapping[str, Positions]:
-    """By new file, the rows of it that were deleted from the inputs since they were read. Raises NotCarriedError."""
+    """By new file, the rows of it that were deleted from the inputs since they were read. Raises NotCarriedError.
+
+    Deletes that name other files alone delete none: then it does not matter whether places could be counted.
+    """
+    taken = _Reader(files, [one.path for one in group.order.inputs])
+    found = [_applied_and_new(one, head, read_at, taken) for one in group.order.inputs]
+    if not any(len(new) for _, new in found):
+        return {}
     if group.result.way == BY_ENGINE or group.order.sort is not None:
         raise NotCarriedError("its rows were put in another order")
     if any(deletion.kind == EQUALITY for one in group.order.inputs for deletion in one.deletes):
         raise NotCarriedError("rows of it were deleted by value, and which these were is not known any more")
-    taken = _Reader(files, [one.path for one in group.order.inputs])
     places: list[Positions] = []
     behind = 0
-    for one in group.order.inputs:
-        applied = taken.positions(one, one.deletes)
-        now = list(_deletes_now(head, head.data[one.path][1], read_at))
-        gone = applied if {d.name for d in now} == {d.name for d in one.deletes} else taken.positions(one, now)
-        if len(np.setdiff1d(applied, gone, assume_unique=True)):
-            raise NotCarriedError("rows were brought back")
-        new = np.setdiff1d(gone, applied, assume_unique=True)
-        if len(gone) and (gone[0] < 0 or gone[-1] >= one.rows):
-            raise NotCarriedError("deletes name rows that it does not have")
+    for one, (applied, new) in zip(group.order.inputs, found, strict=True):
         places.append(behind + new - np.searchsorted(applied, new))
         behind += one.rows - len(applied)
     if behind != sum(file.rows for file in group.result.files):
@@ -53,13 +50,29 @@ def carried(group: Replacement, head: Head, read_at: int, files: Files) -> Mappi
     return dict(_by_file(group, np.concatenate(places)))
 
 
-def _deletes_now(head: Head, live: LiveFile, read_at: int) -> Iterator[DeleteFile]:
-    """What applies to a file at the head, but for deletes by value that apply to the new file too."""
-    for one in head.deletes.on(live):
-        if one.deletion.kind != EQUALITY:
-            yield one.deletion
-        elif one.live.sequence <= read_at:
-            raise NotCarriedError("rows of it were deleted by value meanwhile, as of an earlier commit")
+def _applied_and_new(one: Input, head: Head, read_at: int, taken: _Reader) -> tuple[Positions, Positions]:
+    """The rows of an input whose deletes by position were applied, and those that were deleted so since."""
+    known = {deletion.name for deletion in one.deletes}
+    values: set[str] = set()
+    now: list[DeleteFile] = []
+    for found in head.deletes.on(head.data[one.path][1]):
+        if found.deletion.kind != EQUALITY:
+            now.append(found.deletion)
+        elif found.live.sequence <= read_at:
+            # One that came since applies to the new file too.
+            values.add(found.deletion.name)
+    by_value = {deletion.name for deletion in one.deletes if deletion.kind == EQUALITY}
+    if values - by_value:
+        raise NotCarriedError("rows of it were deleted by value meanwhile, as of an earlier commit")
+    if by_value - values:
+        raise NotCarriedError("rows that were deleted by value were brought back")
+    applied = taken.positions(one, one.deletes)
+    gone = applied if {d.name for d in now} == known - by_value else taken.positions(one, now)
+    if len(np.setdiff1d(applied, gone, assume_unique=True)):
+        raise NotCarriedError("rows were brought back")
+    if len(gone) and (gone[0] < 0 or gone[-1] >= one.rows):
+        raise NotCarriedError("deletes name rows that it does not have")
+    return applied, np.setdiff1d(gone, applied, assume_unique=True)
 
 
 def _by_file(group: Replacement, places: Positions) -> Iterator[tuple[str, Positions]]:

@@ -216,19 +216,19 @@ def _deleted_meanwhile(group: Replacement, head: Head, commit: Commit, files: Fi
     """
     same = True
     for one in group.order.inputs:
-        found = head.data.get(one.path)
-        if found is None:
+        entry = head.data.get(one.path)
+        if entry is None:
             raise NotCarriedError(f"{one.path} is not in the table any more")
         if one.path in head.twice:
             raise NotCarriedError(in_the_table_twice(one.path))
-        if found[1].sequence != one.sequence:
+        if entry[1].sequence != one.sequence:
             raise NotCarriedError(f"{one.path} was taken away and added again")
-        if found[1].file.get("first_row_id") != one.first_row_id:
+        if entry[1].file.get("first_row_id") != one.first_row_id:
             raise NotCarriedError(f"rows of {one.path} were given ids while it was rewritten")
         applied = {deletion.name for deletion in one.deletes}
         now = {
             live.deletion.name
-            for live in head.deletes.on(found[1])
+            for live in head.deletes.on(entry[1])
             # An equality delete that came since applies to the new file too.
             if not (live.deletion.kind == EQUALITY and live.live.sequence > commit.read_at)
         }
@@ -236,9 +236,10 @@ def _deleted_meanwhile(group: Replacement, head: Head, commit: Commit, files: Fi
     if same:
         return {}
     try:
-        if model_of(files, group.order.version, head, group.spec, commit.opened) is None:
+        found = carried(group, head, commit.read_at, files)
+        if found and model_of(files, group.order.version, head, group.spec, commit.opened) is None:
             raise NotCarriedError("no manifest of deletes is there that could be followed")
-        return carried(group, head, commit.read_at, files)
+        return found
     except NotCarriedError as error:
         raise NotCarriedError(
             f"rows of it were deleted, or brought back, while it was rewritten, and that was not carried over: {error}"
