@@ -52,11 +52,12 @@ class WritersAtWork:
         prefix: str | None = None,
         ttl_seconds: int = MARGINS.heartbeat_seconds,
     ) -> AbstractContextManager[None]:
-        """While open, files that this writer began under the table (or `prefix`) count as in flight."""
+        """While open, files that this writer began in the table's directories (or under `prefix`) count as in flight."""
         from lakewarden.steps.observe.heartbeat import beating
 
-        place = self._prefix(prefix) or self._location(table)
-        return beating(self._deployment, writer or self.worker, table, place, ttl_seconds)
+        place = self._prefix(prefix)
+        places = [place] if place is not None else self._places(table)
+        return beating(self._deployment, writer or self.worker, table, places, ttl_seconds)
 
     def beat(
         self,
@@ -65,12 +66,15 @@ class WritersAtWork:
         writer: str | None = None,
         prefix: str | None = None,
         ttl_seconds: int = MARGINS.heartbeat_seconds,
-    ) -> Heartbeat:
-        """One beat for a writer that calls again before its time to live is over, such as one that asks over HTTP."""
+    ) -> tuple[Heartbeat, ...]:
+        """One beat for a writer that calls again before its time to live is over, such as one that asks over HTTP.
+
+        One for each directory of the table, its location first; of `prefix` alone where that is given.
+        """
         from lakewarden.steps.observe.heartbeat import beat_once
 
         writer, place = writer or self.worker, self._prefix(prefix)
-        return beat_once(self._deployment, writer, table, place, lambda: self._location(table), ttl_seconds)
+        return beat_once(self._deployment, writer, table, place, lambda: self._places(table), ttl_seconds)
 
     def lineage(
         self,
@@ -103,8 +107,10 @@ class WritersAtWork:
 
         return find_table(self._deployment, identifier)
 
-    def _location(self, table: str) -> str:
-        return self._table(table).location
+    def _places(self, table: str) -> list[str]:
+        from lakewarden.steps.observe.heartbeat import places_of
+
+        return places_of(self._table(table))
 
     def _prefix(self, prefix: str | None) -> str | None:
         if prefix is not None and not is_address(prefix):

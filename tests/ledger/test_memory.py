@@ -84,7 +84,10 @@ def test_a_heartbeat_is_live_until_its_time_is_over(ledger: Ledger) -> None:
     again = replace(beat, beat_at=NOON + minute)
     ledger.heartbeats.beat(again)
     assert ledger.heartbeats.live(NOON + 2 * minute) == [again]
-    ledger.heartbeats.end("flink-1", "prod.orders")
+    ledger.heartbeats.end(beat)
+    assert len(ledger.heartbeats.live(NOON)) == 3, "another that goes by its name has beaten since"
+    for each in (again, other):
+        ledger.heartbeats.end(each)
     assert [live.writer for live in ledger.heartbeats.live(NOON)] == ["flink-2"]
     assert ledger.heartbeats.protecting(NOON)[0].writer == "flink-2", "what was ended protects nothing any more"
     later = replace(again, beat_at=NOON + timedelta(days=31))
@@ -111,11 +114,11 @@ def test_a_heartbeat_that_somebody_ended_protects_for_the_grace(ledger: Ledger) 
 
 def test_of_two_writers_of_one_name_the_earlier_beginning_counts(ledger: Ledger) -> None:
     first = Heartbeat("host-1", "prod.orders", "s3://lake/orders/", NOON - HOUR, NOON, 60)
-    ledger.heartbeats.beat(first)
-    ledger.heartbeats.beat(replace(first, since=NOON, beat_at=NOON))
+    assert ledger.heartbeats.beat(first) is None
+    assert ledger.heartbeats.beat(replace(first, since=NOON, beat_at=NOON + HOUR)) == NOON, "the first one's"
     assert ledger.heartbeats.protecting(NOON)[0].since == NOON - HOUR
     later = NOON + 2 * MARGINS.heartbeat_grace
-    ledger.heartbeats.beat(replace(first, since=later, beat_at=later))
+    assert ledger.heartbeats.beat(replace(first, since=later, beat_at=later)) is None
     assert ledger.heartbeats.protecting(later)[0].since == later, "what was silent for so long protects nothing"
 
 

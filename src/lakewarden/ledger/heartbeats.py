@@ -31,8 +31,9 @@ class Heartbeats:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def beat(self, heartbeat: Heartbeat) -> None:
-        """Say that a writer is at work under one prefix, until its time to live has passed.
+    def beat(self, heartbeat: Heartbeat) -> datetime | None:
+        """Say that a writer is at work under one prefix, until its time to live has passed. When it last said so; None if it
+        did not, or so long ago that it protects nothing any more.
 
         Of two that go by one name, such as two processes of one machine, the earlier beginning counts: what either has
         written since then may not be committed yet.
@@ -50,14 +51,16 @@ class Heartbeats:
         }
         others = select(func.max(heartbeats.c.live_until)).where(heartbeats.c.writer != heartbeat.writer)
         protecting = heartbeats.c.live_until >= heartbeat.beat_at - MARGINS.heartbeat_grace
-        before = select(heartbeats.c.since).where(_same(heartbeat), protecting)
+        before = select(heartbeats.c.since, heartbeats.c.beat_at).where(_same(heartbeat), protecting)
         with self._connections.write() as connection:
             if (newest := connection.execute(others).scalar()) is not None:
                 # Two clocks have to agree: one writer's that is a month ahead must not end what protects all others.
                 long_ago = min(heartbeat.beat_at, newest) - FORGOTTEN
                 connection.execute(delete(heartbeats).where(heartbeats.c.live_until < long_ago))
-            since = connection.execute(before).scalar()
-            put(connection, heartbeats, [row | {"since": min(heartbeat.since, since or heartbeat.since)}])
+            found = connection.execute(before).first()
+            since = min(heartbeat.since, found.since) if found else heartbeat.since
+            put(connection, heartbeats, [row | {"since": since}])
+        return found.beat_at if found else None
 
     def begun_by(self, heartbeat: Heartbeat, name: str) -> None:
         """Remember whose a heartbeat is that has just begun. One that somebody has made already stays theirs."""
@@ -65,9 +68,9 @@ class Heartbeats:
         with self._connections.write() as connection:
             connection.execute(update(heartbeats).where(_same(heartbeat), begun).values(made_by=name))
 
-    def end(self, writer: str, table: str) -> None:
-        """Say that a writer is done with a table, under all its prefixes."""
-        mine = (heartbeats.c.writer == writer) & (heartbeats.c.table_name == table)
+    def end(self, heartbeat: Heartbeat) -> None:
+        """Say that a writer is done under one prefix, unless another that goes by its name has beaten since."""
+        mine = _same(heartbeat) & (heartbeats.c.beat_at == heartbeat.beat_at)
         with self._connections.write() as connection:
             connection.execute(delete(heartbeats).where(mine))
 

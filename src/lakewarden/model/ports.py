@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakewarden.model.errors import IncompleteManifestError
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.table import Pointer, TableState
 from lakewarden.model.verdict import Kind
 
@@ -276,6 +277,11 @@ class Heartbeat:
     @property
     def live_until(self) -> datetime:
         return self.beat_at + timedelta(seconds=self.ttl_seconds)
+
+    @property
+    def covers_from(self) -> datetime:
+        """When the first of its files may be said to be from: the clock of the store may be behind the one that beat."""
+        return self.since - MARGINS.clock_skew
 
     @property
     def told(self) -> str:

@@ -394,7 +394,7 @@ def test_expiry_leaves_the_snapshot_that_files_are_rewritten_from(crowd: Crowd) 
         other = crowd.site.another()
         ledger = other._deployment.ledger
         for beat in ledger.heartbeats.live(other._deployment.clock.now()):
-            ledger.heartbeats.end(beat.writer, beat.table)
+            ledger.heartbeats.end(beat)
         crowd.insert(table, 100, 101)
         kept = dict(crowd.site.sections.get("snapshot_expiry", {}))
         crowd.site.sections["snapshot_expiry"] = {**kept, "retain_hours": 0, "retain_min": 1}

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.formats.iceberg.metadata.names import NAMES
+from lakewarden.model.margins import MARGINS
 from lakewarden.model.ports import Heartbeat
 from lakewarden.pipeline import columns as c
 from lakewarden.pipeline.compare.verdicts import STREAMING, Ownership, Rules, judge
@@ -172,8 +173,11 @@ def test_uncommitted_files_of_a_streaming_writer_are_protected_for_its_own_table
 def test_a_heartbeat_covers_what_its_writer_began_under_its_prefix() -> None:
     beat = Heartbeat("flink-1", "t", ROOT + "data/", OLD, NOW, 60)
     by = rules(heartbeats=(beat,))
-    earlier = OLD - timedelta(microseconds=1)
-    found = judged([row("data/x.parquet"), row("data/y.parquet", **{c.MODIFIED: earlier}), row("data2/z.parquet")], by)
+    # The store's clock may be behind the one that the writer beat by.
+    last = OLD - MARGINS.clock_skew
+    earlier = last - timedelta(microseconds=1)
+    first, before = row("data/x.parquet", **{c.MODIFIED: last}), row("data/y.parquet", **{c.MODIFIED: earlier})
+    found = judged([first, before, row("data2/z.parquet")], by)
     assert [found[ROOT + n]["verdict"] for n in ("data/x.parquet", "data/y.parquet", "data2/z.parquet")] == [
         "in_flight",
         "orphan",

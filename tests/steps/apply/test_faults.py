@@ -326,7 +326,7 @@ def test_a_writer_that_commits_and_stops_beating_within_one_batch(
         asked += 1
         if asked == 2:
             world.table().add_files([f"file://{own}"])
-            deployment.ledger.heartbeats.end("w", "lake.sales.orders")
+            deployment.ledger.heartbeats.end(beat)
         return answer
 
     asked = 0

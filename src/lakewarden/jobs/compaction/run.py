@@ -214,10 +214,9 @@ class Run(TableRun):
             pointer = pointer_of(self.deployment, name)
             if pointer is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
-            for prefix in self.roots_of(name):
-                # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
-                writer = f"{self.deployment.worker}/{self.run_id}"
-                stack.enter_context(beating(self.deployment, writer, name, prefix, ttl))
+            # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
+            writer = f"{self.deployment.worker}/{self.run_id}"
+            stack.enter_context(beating(self.deployment, writer, name, self.roots_of(name), ttl))
             found[name] = _Table(table, pointer[1], groups)
 
         for table, groups in round_:

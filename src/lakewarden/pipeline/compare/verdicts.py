@@ -144,7 +144,7 @@ def _reasons(
         (Verdict.TOO_NEW, "younger than the grace period", pc.fill_null(pc.greater_equal(modified, cutoffs), True)),
     ]
     for beat in rules.heartbeats:
-        since = int(beat.since.timestamp() * 1_000_000)
+        since = int(beat.covers_from.timestamp() * 1_000_000)
         begun = pc.fill_null(pc.greater_equal(modified, since), True)
         covered = pc.and_(pc.starts_with(rows[c.KEY].combine_chunks(), beat.prefix), begun)
         reasons.append((Verdict.IN_FLIGHT, beat.told, covered))

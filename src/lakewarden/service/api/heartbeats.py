@@ -24,14 +24,16 @@ class NewBeat(BaseModel):
 
     table: Word = Field(examples=["prod.sales.orders"])
     prefix: Annotated[str, Field(min_length=1, max_length=2000)] | None = Field(
-        default=None, description="The directory that is written to; default: the table's location."
+        default=None,
+        description="The directory that is written to; default: every one that the table's writers write to.",
     )
     ttl_seconds: int = Field(default=MARGINS.heartbeat_seconds, ge=1, le=86400)
 
 
 class Heartbeat(Open):
-    """A writer at work. `silent`: it stopped beating, or `ended_by` said that it was done; its files stay in flight for a
-    while. `made_by` is the token that may end it, besides an approver's; None: it was made straight in the state."""
+    """A writer at work under one prefix. `silent`: it stopped beating, or `ended_by` said that it was done; its files stay
+    in flight for a while. `made_by` is the token that may end it, besides an approver's; None: it was made straight in the
+    state."""
 
     writer: str
     table: str
@@ -67,10 +69,12 @@ def beat(user: Operator, service: Asked, writer: Id, body: NewBeat) -> Heartbeat
     falls silent."""
     ledger = service.ledger.heartbeats
     made = service.warden.beat(body.table, writer=writer, prefix=body.prefix, ttl_seconds=body.ttl_seconds)
-    if made.since == made.beat_at:
-        ledger.begun_by(made, user.name)
-    mine = [one for one in ledger.records(made.beat_at) if _key(one.beat) == _key(made)]
-    return _shown(mine[0] if mine else BeatRecord(made, None, None, None))
+    for one in made:
+        if one.since == one.beat_at:
+            ledger.begun_by(one, user.name)
+    first = made[0]
+    mine = [one for one in ledger.records(first.beat_at) if _key(one.beat) == _key(first)]
+    return _shown(mine[0] if mine else BeatRecord(first, None, None, None))
 
 
 @router.delete("/heartbeats/{writer:path}")

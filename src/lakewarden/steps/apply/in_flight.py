@@ -19,7 +19,7 @@ def without_writers(files: BatchFiles, writers: Sequence[Heartbeat]) -> BatchFil
         return files
     began: dict[str, int] = {}
     for writer in writers:
-        since = (writer.since - _EPOCH) // _MICROSECOND
+        since = (writer.covers_from - _EPOCH) // _MICROSECOND
         began[writer.prefix] = min(since, began.get(writer.prefix, since))
     prefixes = Prefixes(began)
 
