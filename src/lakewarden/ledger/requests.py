@@ -332,6 +332,14 @@ class Requests:
         with self._connections.read() as connection:
             return [_request(row) for row in connection.execute(query)]
 
+    def ended_since(self, job: str, kinds: Sequence[RequestKind], since: datetime) -> RequestList:
+        """The requests of a job that are over, of these kinds, and ended at a moment or after it; the last one first."""
+        over = (requests.c.job == job) & (requests.c.finished_at >= since)
+        query = select(requests).where(over, requests.c.kind.in_([kind.value for kind in kinds]))
+        with self._connections.read() as connection:
+            found = connection.execute(query.order_by(requests.c.finished_at.desc(), requests.c.request_id.desc()))
+            return [_request(row) for row in found]
+
     def counts(self, status: Sequence[RequestStatus]) -> dict[RequestStatus, int]:
         """How many requests are in each of these states: for those that few are in at a time."""
         query = select(requests.c.status, func.count()).group_by(requests.c.status)

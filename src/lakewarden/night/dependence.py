@@ -30,7 +30,7 @@ class HeldBack:
 
 def held_back(spec: JobSpec, before: Sequence[JobOutcome], serves: Serves) -> HeldBack:
     """What the jobs of this night that are over keep a job from. `serves`: whether a job can do its work for a table."""
-    if spec.deletes and (alarm := next((job for job in before if _alarms(job)), None)) is not None:
+    if spec.deletes and (alarm := next((job for job in before if alarms(job)), None)) is not None:
         assert alarm.error is not None
         return HeldBack(f"{alarm.job} ended with {alarm.error.code}: nothing more is deleted until somebody has looked")
     tables: set[str] = set()
@@ -46,7 +46,8 @@ def held_back(spec: JobSpec, before: Sequence[JobOutcome], serves: Serves) -> He
     return HeldBack(tables=frozenset(tables))
 
 
-def _alarms(outcome: JobOutcome) -> bool:
+def alarms(outcome: JobOutcome) -> bool:
+    """Whether nothing more may be deleted until a person has looked."""
     return outcome.error is not None and outcome.error.code in STOP_DELETING
 
 

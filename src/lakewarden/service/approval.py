@@ -18,6 +18,8 @@ from lakewarden.steps.plan.document import APPROVAL
 # How the keys of requests begin that follow from a decision: no name of a token does.
 DECIDED = "@approval/"
 AS_RUN = "as_run"
+# Of a request that the schedule or a night made: it does what the policies say by themselves.
+UNATTENDED = "enabled_only"
 MOST_WAITING = 1000
 
 
@@ -64,8 +66,10 @@ def approve(ledger: Ledger, request_id: str, plan_id: str, actor: Actor, reason:
     ledger.approvals.decide(plan_id, Decision.APPROVED, actor, planned_by=_planner(ledger, plan_id), reason=reason)
     # What a run of the schedule or of an operator planned is applied as that run would have: tables with `dry_run` are
     # left as they are, also where the run was cancelled meanwhile. A plan that somebody asked for by itself is applied whole.
-    as_run = bool(ledger.requests.list(kind=RequestKind.RUN, plan_id=plan_id, limit=1))
-    arguments = {"plan": saved.path, **({AS_RUN: True} if as_run else {})}
+    runs = ledger.requests.list(kind=RequestKind.RUN, plan_id=plan_id, limit=1)
+    arguments = {"plan": saved.path, **({AS_RUN: True} if runs else {})}
+    if runs and runs[0].arguments.get(UNATTENDED):
+        arguments[UNATTENDED] = True  # what comes of it is what the jobs after it on that day look at
     made = ledger.requests.create(
         request_id,
         RequestKind.APPLY,

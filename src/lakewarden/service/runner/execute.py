@@ -13,11 +13,12 @@ from lakewarden.model.night import JobOutcome, JobStatus
 from lakewarden.model.run import PlanResult, RunResult, RunStatus
 from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.model.stop import StopToken
+from lakewarden.night.dependence import alarms
 from lakewarden.night.enabled import enabled_jobs, selected_states
 from lakewarden.night.names import named_jobs
 from lakewarden.night.one_job import Asked, plan_job
 from lakewarden.night.scheduled import ScheduledRun, go_through, run_enabled
-from lakewarden.service.approval import AS_RUN, may_apply, needs_approval
+from lakewarden.service.approval import AS_RUN, UNATTENDED, may_apply, needs_approval
 from lakewarden.service.observe import observe
 from lakewarden.service.runner.told import Told
 from lakewarden.settings import Settings
@@ -33,7 +34,7 @@ _STATUSES = {
 }
 # An earlier job counts for a later one of the same day; older outcomes say nothing of today.
 _COUNTS_FOR = timedelta(hours=26)
-_LOOKED_BACK = 20
+CHANGING = (RequestKind.RUN, RequestKind.APPLY)
 SKIPPED = "skipped_because"
 
 
@@ -81,7 +82,7 @@ class Execution:
         spec = job_named(self.request.job or "")
         if (before := self._begun()) is not None:
             return before
-        if self.request.arguments.get("enabled_only"):
+        if self.request.arguments.get(UNATTENDED):
             found = run_enabled(
                 self.deployment, self.settings, spec, self.asked, self._outcomes_before(), self._may_apply
             )
@@ -126,7 +127,7 @@ class Execution:
                 RequestKind.RUN,
                 self.request.actor,
                 job=str(spec.name),
-                arguments={"enabled_only": named is None, **chosen},
+                arguments={UNATTENDED: named is None, **chosen},
                 # As a scheduled one, each waits for the jobs before it.
                 idempotency_key=f"{SCHEDULED}{spec.name}/night-{self.request.request_id}",
             )
@@ -214,15 +215,15 @@ class Execution:
         self.told.event("planned", {"plan": plan_id, "changes": planned.plan.totals()["changes"]})
 
     def _outcomes_before(self) -> list[JobOutcome]:
-        """What became of the last unattended run of every other job, as far as it counts for this one."""
+        """What became of every other job, as far as it counts for this one: of its last unattended run, and of whatever
+        ended last where that was an alarm, by whomever it was asked for."""
         ledger, since = self.deployment.ledger, self.deployment.clock.now() - _COUNTS_FOR
         found = []
         for job in JOBS:
-            last = ledger.requests.list(job=str(job), limit=_LOOKED_BACK) if job != self.request.job else []
-            over = (one for one in last if one.kind is RequestKind.RUN and one.finished_at is not None)
-            newest = next((one for one in over if one.arguments.get("enabled_only")), None)
-            if newest is not None and newest.finished_at is not None and newest.finished_at >= since:
-                found.append(outcome_of(newest))
+            over = ledger.requests.ended_since(str(job), CHANGING, since) if job != self.request.job else []
+            newest = next((outcome_of(one) for one in over if one.arguments.get(UNATTENDED)), None)
+            found += [newest] if newest is not None else []
+            found += [last for last in map(outcome_of, over[:1]) if alarms(last) and last != newest]
         return found
 
     def _of_run(self, found: ScheduledRun) -> Ended:

@@ -13,7 +13,7 @@ from lakewarden.ledger.schedules import Schedule
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.model.windows import opens
-from lakewarden.service.approval import close_expired
+from lakewarden.service.approval import UNATTENDED, close_expired
 from lakewarden.service.schedule.slots import (
     DRILL,
     Rhythm,
@@ -28,7 +28,6 @@ from lakewarden.settings import Settings
 OBSERVE = "observe"
 OPERATOR = "schedule"
 APART = timedelta(minutes=15)
-UNATTENDED = {"enabled_only": True}
 
 
 class Scheduler:
@@ -156,7 +155,7 @@ class Scheduler:
             kind,
             self._actor,
             job=job,
-            arguments=UNATTENDED if kind is RequestKind.RUN else {},
+            arguments={UNATTENDED: True} if kind is RequestKind.RUN else {},
             idempotency_key=f"{SCHEDULED}{job}/{slot.isoformat()}",
             due_at=slot,
         )
