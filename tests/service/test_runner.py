@@ -327,7 +327,7 @@ def test_the_planner_does_not_agree_because_somebody_else_asked_last(bench: Make
 def test_what_a_run_planned_is_agreed_to_on_the_runs_terms_however_often(bench: Make, cancelled: bool) -> None:
     one = bench(approval=True)
     plan = hand_plan(one.world, policy={"approval": True}, actor=ADA)
-    one.ask(RequestKind.RUN)
+    one.ask(RequestKind.RUN, enabled_only=not cancelled)
     one.ledger.requests.claim("host-1/1")
     waits = Ended(RequestStatus.WAITING, plan_id=plan.plan.plan_id, plan_path=plan.path)
     one.ledger.requests.finish("q1", "host-1/1", waits)
@@ -335,6 +335,7 @@ def test_what_a_run_planned_is_agreed_to_on_the_runs_terms_however_often(bench: 
         one.ledger.requests.ask_cancel("q1", "ada")
     made = approve(one.ledger, "q2", plan.plan.plan_id, BOB)
     assert made.arguments["as_run"] is True, "a table with dry_run would be changed"
+    assert made.arguments.get("enabled_only", False) is not cancelled, "the jobs after it look at what came of it"
     assert approve(one.ledger, "q3", plan.plan.plan_id, BOB) == made
 
 
