@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,57 @@ def test_spark_starts_with_the_jars_that_any_job_may_need(bench: Make) -> None:
         assert runner.work_once() is not None
     wiring.close()
     assert [any("iceberg-spark-runtime" in package for package in packages) for packages in started] == [True]
+
+
+@pytest.mark.parametrize("kind", [RequestKind.APPLY, RequestKind.RUN])
+def test_a_spark_that_began_without_jars_is_left_for_one_that_has_them(bench: Make, kind: RequestKind) -> None:
+    """Somebody chose a plan although its job is a dry run, as by default; or a table came when Spark was there already."""
+    one = bench()
+    if kind is RequestKind.RUN:
+        with one.world.config.open("a") as config:
+            config.write("\n[manifest_rewrite]\ndry_run = false\n")
+    settings = load_settings(str(one.world.config), env={})
+    started: list[tuple[str, ...]] = []
+    wiring = Wiring(settings, one.clock)
+    deployment = replace(wiring.deployment, warm_spark=lambda packages=(), **_: started.append(packages))
+    asked: list[Sequence[str]] = []
+
+    def runner(runs_without: bool) -> Runner:
+        def without(packages: Sequence[str]) -> bool:
+            asked.append(packages)
+            return runs_without
+
+        return Runner(deployment, settings, Warden(wiring, settings), "r", spark_runs_without=without)
+
+    place = (
+        {"plan": f"file://{one.world.base}/nowhere/"} if kind is RequestKind.APPLY else {"select": ["no.such.table"]}
+    )
+    one.ledger.requests.create("q1", kind, ADA, job="manifest-rewrite", arguments=place)
+    first = runner(True)
+    first.work_once()
+    assert first.has_ended, "a process has one Spark: another one needs another process"
+    assert (one.ended().status, one.ended().takeovers, started) == (RequestStatus.QUEUED, 0, [])
+    assert any("iceberg-spark-runtime" in package for package in asked[0])
+    second = runner(False)
+    second.work_once()
+    assert not second.has_ended
+    assert started == [tuple(asked[0])]
+    assert one.ended().status is RequestStatus.REFUSED, "as any request that names what is not there"
+    wiring.close()
+
+
+def test_jars_that_the_user_chose_are_the_users_business(bench: Make) -> None:
+    one = bench()
+    with one.world.config.open("a") as config:
+        config.write('\n[spark.conf]\n"spark.jars" = "/opt/iceberg.jar"\n')
+    settings = load_settings(str(one.world.config), env={})
+    wiring = Wiring(settings, one.clock)
+    runner = Runner(wiring.deployment, settings, Warden(wiring, settings), "r", spark_runs_without=lambda _: True)
+    place = {"plan": f"file://{one.world.base}/nowhere/"}
+    one.ledger.requests.create("q1", RequestKind.APPLY, ADA, job="manifest-rewrite", arguments=place)
+    runner.work_once()
+    assert not runner.has_ended
+    wiring.close()
 
 
 def test_an_error_is_what_came_of_the_request(bench: Make) -> None:

@@ -20,6 +20,15 @@ def start_with_jars(
     deployment: Deployment, specs: Iterable[JobSpec], states: Sequence[TableState], *, enabled_only: bool
 ) -> None:
     """Start Spark with the jars that these jobs need to change these tables; leave it alone if they need none."""
+    if found := jars_for(deployment, specs, states, enabled_only=enabled_only):
+        # Where they cannot be fetched, the other jobs start Spark without them, and only the job that needs them fails.
+        deployment.warm_spark(found)
+
+
+def jars_for(
+    deployment: Deployment, specs: Iterable[JobSpec], states: Sequence[TableState], *, enabled_only: bool
+) -> tuple[str, ...]:
+    """The jars that these jobs need to change those of the tables that their policies let them change."""
     found: dict[str, None] = {}
     for spec in specs:
         changing = [
@@ -29,6 +38,4 @@ def start_with_jars(
             and not says(deployment, spec, state, "dry_run")
         ]
         found |= dict.fromkeys(spec.packages(changing) if changing else ())
-    if found:
-        # Where they cannot be fetched, the other jobs start Spark without them, and only the job that needs them fails.
-        deployment.warm_spark(tuple(found))
+    return tuple(found)

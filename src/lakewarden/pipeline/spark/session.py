@@ -108,6 +108,17 @@ def is_gone() -> bool:
         return True  # nobody answers on the other side
 
 
+def runs_without(packages: Iterable[str]) -> bool:
+    """Whether the session of this process is there already, and has not the jars of these coordinates. It gets no others."""
+    context = _started.context
+    if context is None or is_gone():
+        return False
+    # Spark itself adds here what it has fetched by coordinates.
+    jars = (context.getConf().get("spark.jars") or "").split(",")
+    wanted = ("-".join(coordinates.split(":")[1:3]) + ".jar" for coordinates in packages)
+    return not all(any(jar.endswith(name) for jar in jars) for name in wanted)
+
+
 def _start(master: str, conf: Mapping[str, str], app: str, logs: Path | None) -> SparkSession:
     refuse_silent(master)
     local = is_local(master)

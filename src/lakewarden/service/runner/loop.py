@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,16 +21,17 @@ from lakewarden.model.errors import (
     StateBusyError,
     StateError,
 )
+from lakewarden.model.policy import Job
 from lakewarden.model.ports import unheard
 from lakewarden.model.run import RunResult
-from lakewarden.model.service import RequestStatus
+from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.model.stop import Stopped, StopToken
 from lakewarden.model.webhooks import of_error
 from lakewarden.night.enabled import selected_states
-from lakewarden.night.jars import may_need_jars, start_with_jars
+from lakewarden.night.jars import jars_for, may_need_jars
 from lakewarden.night.one_job import Asked
-from lakewarden.pipeline.spark.session import is_gone
-from lakewarden.service.runner.execute import Execution
+from lakewarden.pipeline.spark.session import is_gone, runs_without
+from lakewarden.service.runner.execute import CHANGING, Execution
 from lakewarden.service.runner.quiet import QuietMoments
 from lakewarden.service.runner.told import Told
 from lakewarden.service.schedule.held import held_jobs
@@ -46,6 +47,7 @@ LEASE_PAUSE = timedelta(seconds=10)
 END_SECONDS, PAUSE_SECONDS = 600.0, 2.0
 AWAY_PAUSE = timedelta(seconds=30)
 AWAY = (StateError.code, StateBusyError.code)
+NAMED_BY_USER = frozenset({"spark.jars", "spark.jars.packages"})
 AFTER = {str(spec.name): [str(job) for job in spec.after] for spec in JOBS.values()}
 
 
@@ -61,6 +63,10 @@ class Lost(Stopped):
     """Another runner has the request by now."""
 
 
+class NeedsJars(Stopped):
+    """The request needs a Spark that starts with other jars than this one's, and so another process."""
+
+
 @dataclass
 class Runner:
     """One worker of the service. `work_once` is called by one thread; `end` may be called by any."""
@@ -71,6 +77,7 @@ class Runner:
     name: str
     beat_seconds: float = BEAT_SECONDS
     spark_is_gone: Callable[[], bool] = is_gone
+    spark_runs_without: Callable[[Sequence[str]], bool] = runs_without
     _ending: bool = False
     _stop: StopToken | None = None
     _has_jars: bool = False
@@ -123,8 +130,12 @@ class Runner:
         execution = Execution(self.deployment, self.settings, self.warden, request, self.name, told, stop)
         try:
             with self._beating(request, stop):
-                self._start_with_jars()
+                self._start_with_jars(request)
                 ended = execution.ended()
+        except NeedsJars as stopped:
+            self.end()
+            self._give_back(request, told, stopped.message)
+            return
         except (Ending, Lost) as stopped:
             self._give_back(request, told, stopped.message)
             return
@@ -163,14 +174,28 @@ class Runner:
         if self._surely(give_back):
             told.event("given back", {"why": why})
 
-    def _start_with_jars(self) -> None:
-        """A runner has one Spark for all its requests: before the first one, it starts with what any job may need of it."""
-        if self._has_jars or not may_need_jars(self.settings, JOBS.values()):
+    def _start_with_jars(self, request: Request) -> None:
+        """A runner has one Spark for all its requests: before the first one, it starts with what any job may need of it.
+
+        Raises NeedsJars where that was too little: for a plan that somebody chose although its job is a `dry_run`, or a
+        table that came later.
+        """
+        asked = JOBS[Job(request.job)] if request.kind in CHANGING and request.job else None
+        needs = asked is not None and bool(asked.packages(("",)))
+        if self._has_jars and not needs:
+            return
+        if not (needs or may_need_jars(self.settings, JOBS.values())):
             return
         with suppress(LakewardenError):  # The request itself will tell what is wrong; the next one tries again.
             states = selected_states(self.deployment, Asked(self.warden.actor(), unheard))
-            start_with_jars(self.deployment, JOBS.values(), states, enabled_only=False)
+            found = dict.fromkeys(jars_for(self.deployment, JOBS.values(), states, enabled_only=False))
+            if asked is not None and request.kind is RequestKind.APPLY:
+                found |= dict.fromkeys(asked.packages([state.metadata_location for state in states]))
             self._has_jars = True
+            if found and not NAMED_BY_USER & self.settings.spark.conf_strings.keys():
+                if self.spark_runs_without(tuple(found)):
+                    raise NeedsJars("Spark starts anew, with jars that this needs")
+                self.deployment.warm_spark(tuple(found))
 
     def _must_begin_anew(self, ended: Ended) -> bool:
         """Whether Spark died under the request. A process has one Spark: another one needs another process."""
