@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -50,6 +52,25 @@ def test_a_table_of_any_name_is_listed_found_and_shown(tmp_path: Path, name: str
         assert answer.text.partition("prod.a.")[2][:2] != "49", path
     assert f'href="/tables/{quote(name, safe="")}"' in client.get("/tables").text
     service.ledger.close()
+
+
+def test_what_anybody_asks_for_is_not_remembered(tmp_path: Path) -> None:
+    """Long words in addresses, each another one, would fill a web process in an afternoon."""
+    client = client_of(service_in(tmp_path))
+    long = 40_000
+    for path in ("/errors/{}", "/tables?search={}", "/audit?uri={}", "/tables/{}", "/plans/{}", "/branches?search={}"):
+        client.get(path.format("x" * long))
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(60):
+        for path in ("/errors/{}", "/tables?search={}", "/audit?uri={}", "/tables/{}", "/plans/{}"):
+            assert client.get(path.format(f"{number:05}" + "x" * long)).status_code in (200, 404)
+    urlsplit.cache_clear()  # Python's own keeps 128
+    gc.collect()
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert kept < 20 * long, f"{kept:,} bytes of {5 * 60 * long:,} that were sent"
 
 
 def test_what_is_not_there_is_told_by_name(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from lakewarden.reports.page import text
 TEMPLATES = Path(__file__).parent / "templates"
 # A page says the same names and words many times, and the next page says them again: a third of the time that it takes.
 _KEPT_TEXTS = 8192
+# Names and words, and not what somebody searched for: thousands of long texts would fill a process that lives for months.
+_KEPT_LENGTH = 400
 
 
 @cache
@@ -41,12 +43,16 @@ def _harmless(value: Any) -> Any:
     """What a template prints: no secret, and nothing that steers a page."""
     if hasattr(value, "__html__"):
         return value
-    return _harmless_text(value) if isinstance(value, str) else text.shown(value)
+    if not isinstance(value, str):
+        return text.shown(value)
+    return _kept_text(value) if len(value) <= _KEPT_LENGTH else _harmless_text(value)
 
 
-@lru_cache(_KEPT_TEXTS)
 def _harmless_text(value: str) -> str:
     return str(text.shown(redact(value)))
+
+
+_kept_text = lru_cache(_KEPT_TEXTS)(_harmless_text)
 
 
 def render(template: str, content: Mapping[str, Any]) -> str:

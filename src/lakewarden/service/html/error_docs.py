@@ -14,15 +14,20 @@ _CODE = re.compile(r"LW-[A-Z0-9]+-[0-9]{3}")
 _INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)]+)\)")
 
 
-@cache
 def error_doc(code: str) -> tuple[str, Markup] | None:
     """The title and the text of a code's page; None for what is no code of ours."""
-    if not _CODE.fullmatch(code):
-        return None
-    place = next((folder / f"{code}.md" for folder in (PACKED, CHECKOUT) if (folder / f"{code}.md").is_file()), None)
-    if place is None:
-        return None
-    head, _, body = place.read_text("utf-8").partition("\n")
+    return _pages().get(code)
+
+
+@cache
+def _pages() -> dict[str, tuple[str, Markup]]:
+    """Every page there is, by its code: whatever else anybody asks for is not remembered."""
+    files = {path.stem: path for folder in (CHECKOUT, PACKED) for path in folder.glob("LW-*.md")}
+    return {code: _page(path) for code, path in sorted(files.items()) if _CODE.fullmatch(code)}
+
+
+def _page(path: Path) -> tuple[str, Markup]:
+    head, _, body = path.read_text("utf-8").partition("\n")
     return head.lstrip("# ").strip(), as_html(body)
 
 
