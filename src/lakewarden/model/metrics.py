@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,8 +92,16 @@ METRICS: tuple[Metric, ...] = (
     BUILD, DURATION, BATCH,
 )  # fmt: skip
 STOPPED = "stopped"
-# Failures beyond those that a run's record names one by one.
+# Failures beyond those that a run's record names one by one, and those that a store has words of its own for.
 OTHER = "other"
+# What a store itself may call a failure, by S3's names. A server that puts a request's id into its codes, or means harm,
+# would else begin a new series with every file.
+STORES_CODES = frozenset({
+    "AccessDenied", "AccountProblem", "ExpiredToken", "InternalError", "InvalidAccessKeyId", "InvalidObjectState",
+    "InvalidRequest", "InvalidToken", "MethodNotAllowed", "NoSuchBucket", "NotImplemented", "OperationAborted",
+    "PreconditionFailed", "RequestTimeTooSkewed", "RequestTimeout", "ServiceUnavailable", "SignatureDoesNotMatch", "SlowDown",
+})  # fmt: skip
+_OURS = re.compile(r"LW-[A-Z0-9]{1,20}-\d{3}|errno-\d{1,3}")
 _WELL = (RunStatus.DONE, RunStatus.PLANNED)
 _NOT_KEPT = (Verdict.LIVE,)
 
@@ -172,6 +181,11 @@ def unsaid(plan: Plan) -> int | None:
     return int(plan.totals()["changes"].get("violations", 0))
 
 
+def _bounded(code: str) -> str:
+    """An error's code as a label's value, of which there are few."""
+    return code if code in STORES_CODES or _OURS.fullmatch(code) else OTHER
+
+
 def of_run(run: Ended) -> Iterator[Sample]:
     """What a run that ended adds."""
     result, job = run.result, run.job
@@ -184,7 +198,7 @@ def of_run(run: Ended) -> Iterator[Sample]:
     yield from _some(DELETED, sum(tally.get("files", 0) for tally in gone), job)
     yield from _some(BYTES_DELETED, sum(tally.get("bytes", 0) for tally in gone), job)
     yield from _some(KEPT, result.get("kept", {}).get(REVALIDATED, 0), job, REVALIDATED)
-    codes = Counter(str(failed.get("code")) for failed in result.get("failed", ()))
+    codes = Counter(_bounded(str(failed.get("code"))) for failed in result.get("failed", ()))
     for code, count in codes.items():
         yield from _some(ERRORS, count, job, code)
     yield from _some(ERRORS, run.failed_files - codes.total(), job, OTHER)
