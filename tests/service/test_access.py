@@ -109,6 +109,14 @@ def test_a_session_changes_things_only_from_its_own_forms(tmp_path: Path) -> Non
     assert client.get("/api/look").json() == "anonymous"
 
 
+def test_behind_a_proxy_that_ends_tls_the_cookie_is_not_sent_in_the_clear(tmp_path: Path) -> None:
+    service, client = opened(tmp_path)
+    for said, secure in (({}, False), ({"X-Forwarded-Proto": "http"}, False), ({"X-Forwarded-Proto": "https"}, True)):
+        name = f"ada-{len(said)}{secure}"
+        answer = client.post("/login", data={"token": token(service, Role.VIEWER, name)}, headers=said)
+        assert ("; secure" in answer.headers["set-cookie"].lower()) is secure
+
+
 def test_a_session_ends_where_its_browser_logs_in_again(tmp_path: Path) -> None:
     service, client = opened(tmp_path)
     logged_in(service, client, Role.OPERATOR)

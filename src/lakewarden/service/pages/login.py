@@ -35,7 +35,8 @@ def log_in(request: Request, service: Asked, token: Said, next: Said = "/") -> R
         max_age=int(SESSION_LASTS.total_seconds()),
         httponly=True,
         samesite="strict",
-        secure=service.section.tls,
+        # Behind a proxy that ends TLS the browser has come by it all the same.
+        secure=service.section.tls or request.headers.get("x-forwarded-proto", "") == "https",
     )
     return answer
 
