@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.ledger.requests import MOST_TAKEOVERS, SCHEDULED, STALE, Ended, Requests
+from lakewarden.ledger.requests import MOST_TAKEOVERS, SCHEDULED, STALE, Ended, Request, Requests
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import StateBusyError, StateError
 from lakewarden.model.service import RequestKind, RequestStatus
@@ -110,7 +110,7 @@ def test_a_runner_whose_spark_takes_long_to_start_says_that_it_is_at_work(
         beaten.set()
         return real(this, request_id, worker)
 
-    def start(this: loop.Runner) -> None:
+    def start(this: loop.Runner, request: Request) -> None:
         claimed.append(one.ended().beat_at)
         assert beaten.wait(20), "no beat while Spark starts"
 
