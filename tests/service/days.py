@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException
 
 from lakewarden.ledger.requests import STALE, Request
 from lakewarden.model.service import RequestKind, RequestStatus
@@ -73,17 +75,21 @@ class Days:
         self.site.clock.passed += wanted - self.now
 
     def pass_by(self, hours: float, step: timedelta = 30 * MINUTE, hourly: Callable[[], None] | None = None) -> None:
-        """Let hours pass: every step each daemon looks at the clock and works, and every hour a writer commits."""
+        """Let hours pass: every step each daemon looks at the clock and works, and every hour a writer commits meanwhile."""
         end = self.now + timedelta(hours=hours)
         written = self.now
         while self.now < end:
             self.site.clock.passed += step
-            if self.now - written >= timedelta(hours=1):
-                written = self.now
-                self.write()
-                if hourly is not None:
-                    hourly()
-            self.settle()
+            with ThreadPoolExecutor(1) as writer:
+                writing: Future[None] | None = None
+                if self.now - written >= timedelta(hours=1):
+                    written = self.now
+                    writing = writer.submit(self.write)
+                self.settle()
+                if writing is not None:
+                    writing.result()
+                    if hourly is not None:
+                        hourly()
 
     def settle(self) -> None:
         """Until nothing is left to do. What a dead daemon holds is left to the others once it was silent for long enough."""
@@ -106,12 +112,16 @@ class Days:
         return ledger.requests.list(status=[RequestStatus.QUEUED, RequestStatus.RUNNING])
 
     def write(self) -> None:
-        """A writer commits a row of its own."""
+        """A writer commits a row of its own, again where a job has committed first."""
         self.appended += 1
-        table = self.site.table(GOOD)
-        schema = table.schema().as_arrow()
-        row = {name: [1_000_000 + self.appended if name == "id" else None] for name in schema.names}
-        table.append(pa.Table.from_pydict(row, schema=schema))
+        for _ in range(20):
+            table = self.site.table(GOOD)
+            schema = table.schema().as_arrow()
+            row = {name: [1_000_000 + self.appended if name == "id" else None] for name in schema.names}
+            with suppress(CommitFailedException):
+                table.append(pa.Table.from_pydict(row, schema=schema))
+                return
+        raise AssertionError("the writer never got its turn")
 
     def scheduled(self) -> list[Request]:
         """Every run that the schedule asked for, in the order in which they ended."""
