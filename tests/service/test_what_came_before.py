@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.requests import Ended, Request, error_values
 from lakewarden.model.actor import Actor, Trigger
 from lakewarden.model.errors import InvariantViolationError, LakewardenError, StoreUnavailableError
 from lakewarden.model.night import JobOutcome, JobStatus
+from lakewarden.model.policy import Job
 from lakewarden.model.run import RunResult, RunStatus
 from lakewarden.model.service import RequestKind, RequestStatus
 from lakewarden.model.stop import StopToken
+from lakewarden.night.dependence import held_back
 from lakewarden.service.approval import AS_RUN, UNATTENDED
 from lakewarden.service.runner.execute import Execution
 from lakewarden.service.runner.told import Told
@@ -86,6 +89,21 @@ def test_what_somebody_agreed_to_is_what_came_of_the_run(day: Day) -> None:
     assert [heard.status for heard in day.heard()] == [JobStatus.FAILED]
     day.ended(RequestKind.APPLY, HANDOFF, **{AS_RUN: True, UNATTENDED: True})
     assert [heard.status for heard in day.heard()] == [JobStatus.DONE]
+
+
+def test_what_waits_for_somebody_to_agree_is_not_done(day: Day) -> None:
+    """Yesterday's handoff went well; today's snapshots have expired, and nobody has agreed yet to copy their files."""
+    day.ended(RequestKind.RUN, HANDOFF, **{UNATTENDED: True})
+    day.requests.create("w", RequestKind.RUN, SCHEDULE, job=HANDOFF, arguments={UNATTENDED: True})
+    assert day.requests.claim("r") is not None
+    assert day.requests.finish("w", "r", Ended(RequestStatus.WAITING, plan_id="p"))
+    assert [(heard.job, heard.status) for heard in day.heard()] == [(HANDOFF, JobStatus.SKIPPED)]
+    held = held_back(JOBS[Job.PHYSICAL_DELETION], day.heard(), lambda *_: True)
+    assert held.why is not None
+    assert "before they are copied" in held.why
+    assert day.heard(HANDOFF) == []
+    assert day.requests.close_waiting("w", Ended(RequestStatus.DONE))
+    assert [heard.status for heard in day.heard()] == [JobStatus.SKIPPED], "agreed to, and not yet applied"
 
 
 @pytest.mark.parametrize("kind", [RequestKind.RUN, RequestKind.APPLY])

@@ -18,7 +18,7 @@ from lakewarden.night.enabled import enabled_jobs, selected_states
 from lakewarden.night.names import named_jobs
 from lakewarden.night.one_job import Asked, plan_job
 from lakewarden.night.scheduled import ScheduledRun, go_through, run_enabled
-from lakewarden.service.approval import AS_RUN, UNATTENDED, may_apply, needs_approval
+from lakewarden.service.approval import AS_RUN, MOST_WAITING, UNATTENDED, may_apply, needs_approval
 from lakewarden.service.observe import observe
 from lakewarden.service.runner.told import Told
 from lakewarden.settings import Settings
@@ -215,13 +215,17 @@ class Execution:
         self.told.event("planned", {"plan": plan_id, "changes": planned.plan.totals()["changes"]})
 
     def _outcomes_before(self) -> list[JobOutcome]:
-        """What became of every other job, as far as it counts for this one: of its last unattended run, and of whatever
-        ended last where that was an alarm, by whomever it was asked for."""
+        """What became of every other job, as far as it counts for this one: of its last unattended run (nothing, while its
+        plan waits for somebody to agree), and of whatever ended last where that was an alarm, by whomever it was asked for."""
         ledger, since = self.deployment.ledger, self.deployment.clock.now() - _COUNTS_FOR
+        waiting = ledger.requests.list(status=[RequestStatus.WAITING], kind=RequestKind.RUN, limit=MOST_WAITING)
+        undone = {one.job for one in waiting if one.arguments.get(UNATTENDED)}
         found = []
         for job in JOBS:
             over = ledger.requests.ended_since(str(job), CHANGING, since) if job != self.request.job else []
             newest = next((outcome_of(one) for one in over if one.arguments.get(UNATTENDED)), None)
+            if str(job) in undone and job != self.request.job:
+                newest = JobOutcome(str(job), JobStatus.SKIPPED)
             found += [newest] if newest is not None else []
             found += [last for last in map(outcome_of, over[:1]) if alarms(last) and last != newest]
         return found
