@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lakewarden.model.service import RequestKind, RequestStatus, Role
 from lakewarden.service.api import live
 from lakewarden.service.api.asks import MOST_WAITING
 from lakewarden.service.api.maintenance import of_tenant
+from lakewarden.service.api.tables import seen_policies
 from lakewarden.service.service import Service
 from tests.service.pages.fleet import ADA, fill
 from tests.support.promtool import promtool
@@ -155,8 +157,23 @@ def test_nothing_secret_is_in_any_answer(filled: Api) -> None:
     for place in places:
         assert "hunter2" not in json.dumps(filled.get(place)).lower(), place
     policy = filled.client.get("/api/v1/tables/prod.a.b/policy", headers=filled.headers[Role.VIEWER])
-    assert policy.status_code == 503, "its database does not answer"
+    assert policy.status_code == 503, "nobody has looked at the table, and its database does not answer"
     assert "hunter2" not in policy.text
+
+
+def test_a_policy_is_told_while_the_catalog_is_away(filled: Api) -> None:
+    """Some viewers who ask would else hold every thread that answers, a minute each."""
+    name = filled.get("tables", limit=1)["tables"][0]["identifier"]
+    row = filled.service.ledger.fleet.get(name)
+    assert row is not None
+    told = filled.get(f"tables/{name}/policy")
+    assert told["table"] == name
+    assert told["jobs"]["orphan-cleanup"]["dry_run"] == {"value": True, "source": "default"}
+    said = {"lakewarden.orphan_cleanup.batch_size": "77"}
+    changed = replace(row, detail={**row.detail, "properties": said})
+    found = seen_policies(filled.service, changed)["orphan-cleanup"]["batch_size"]
+    assert found[0] == 77
+    assert "lakewarden.orphan_cleanup.batch_size" in found[1]
 
 
 def test_maintenance_is_asked_for_once_by_one_key(api: Api) -> None:

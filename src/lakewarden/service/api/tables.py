@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
+from lakewarden.jobs.registry import JOBS
 from lakewarden.ledger.fleet import FleetRow
 from lakewarden.model.big_numbers import with_texts
 from lakewarden.model.errors import NotFoundError
 from lakewarden.model.redaction import redact
 from lakewarden.service.access import Asked, Viewer
 from lakewarden.service.api.shapes import ERRORS, Limit, Name, Offset, Open, Search, told
+from lakewarden.service.service import Service
 
 router = APIRouter(prefix="/api/v1", tags=["tables"], responses=ERRORS)
 
@@ -131,12 +134,21 @@ def table(user: Viewer, service: Asked, table: Name) -> Table:
 
 @router.get("/tables/{table}/policy")
 def policy(user: Viewer, service: Asked, table: Name) -> Policies:
-    """The values in effect for a table, each with the place that set it. Asks the table's catalog."""
+    """The values in effect for a table, each with the place that set it, by the properties that the last look at it saw."""
+    row = service.ledger.fleet.get(table)
+    # A viewer's question asks no catalog that may take a minute to answer, but for a table that nobody has looked at yet.
+    policies = seen_policies(service, row) if row is not None else service.warden.policies(table)
     found = {
         job: {key: Setting(value=redact(value, key), source=source) for key, (value, source) in values.items()}
-        for job, values in service.warden.policies(table).items()
+        for job, values in policies.items()
     }
     return Policies(table=table, jobs=found)
+
+
+def seen_policies(service: Service, row: FleetRow) -> Mapping[str, Mapping[str, tuple[Any, str]]]:
+    """Every job's values for a table, as its properties were when it was last looked at."""
+    said, policy_for = row.detail.get("properties", {}), service.settings.policy_for
+    return {str(job): policy_for(job, row.identifier, said, uuid=row.uuid).sources() for job in JOBS}
 
 
 @router.get("/branches")
