@@ -104,7 +104,7 @@ def test_see_a_refusal_and_follow_its_hint(look: Open) -> None:
     refused = page.locator("section", has=page.get_by_role("heading", name="Refused", exact=True))
     expect(refused).to_contain_text(DAMAGED.hint)
     refused.get_by_role("link", name="prod.tenant_07.events_00007").click()
-    expect(page.get_by_role("heading", name="Why nothing of it is touched")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why no file of it is removed")).to_be_visible()
     expect(page.locator("main")).to_contain_text(DAMAGED.message)
     page.get_by_role("link", name=DAMAGED.code).first.click()
     expect(page.get_by_role("heading", name="What to do")).to_be_visible()

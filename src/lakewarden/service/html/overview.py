@@ -72,7 +72,7 @@ def _tiles(service: Service, summary: FleetSummary, freed: int, now: datetime) -
     yield {
         "name": "Refused tables",
         "value": number(refused),
-        "words": "nothing of them is touched" if refused else "every table can be looked after",
+        "words": "no file of them is removed" if refused else "every table can be looked after",
         "href": "/tables?health=refused",
         "bad": refused > 0,
     }
