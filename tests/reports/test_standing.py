@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from lakewarden.model.actor import Actor
 from lakewarden.model.errors import FrozenError, PlanExpiredError, PlanUsedError
 from lakewarden.model.run import PlanResult
 from lakewarden.model.standing import PlanState, Standing
@@ -40,6 +41,14 @@ def test_a_frozen_and_an_expired_plan_are_refused_by_apply_too(world: World) -> 
     assert standing(world, late) == Standing(PlanState.EXPIRED, at=late.plan.expires_at)
     with pytest.raises(PlanExpiredError):
         world.apply(late)
+
+
+def test_a_freeze_without_a_reason_leaves_no_colon_behind(world: World) -> None:
+    plan = hand_plan(world)
+    world.warden.freeze(Actor("ana", "host-1"))
+    assert standing(world, plan).why == "ana"
+    with pytest.raises(FrozenError, match=r"ana froze this deployment on \S+ \S+ UTC; nothing was done"):
+        world.apply(plan)
 
 
 def test_a_stopped_run_leaves_the_plan_open(world_of: MakeWorld) -> None:

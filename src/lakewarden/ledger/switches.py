@@ -29,6 +29,11 @@ class Freeze(NamedTuple):
     when: datetime
     reason: str
 
+    @property
+    def because(self) -> str:
+        """`: month end`, behind words that say who froze the deployment; nothing where no reason was given."""
+        return f": {self.reason}" if self.reason else ""
+
 
 class Switches:
     def __init__(self, connections: Connections) -> None:

@@ -142,7 +142,7 @@ class Night:
         frozen = self._deployment.ledger.switches.frozen()
         if frozen is None:
             return None
-        return f"{frozen.who} froze this deployment on {frozen.when:%Y-%m-%d %H:%M} UTC: {frozen.reason}"
+        return f"{frozen.who} froze this deployment on {frozen.when:%Y-%m-%d %H:%M} UTC{frozen.because}"
 
     def _tell(self, outcome: JobOutcome, began: float | None) -> None:
         """Enter what became of a job, with what its run had done if something ended it early."""

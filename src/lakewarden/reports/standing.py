@@ -44,5 +44,5 @@ def standing_of(
     if unseen is not None:
         return Standing(PlanState.UNSEEN, why=f"no configured catalog holds {unseen}, which the plan has read")
     if (frozen := ledger.switches.frozen()) is not None:
-        return Standing(PlanState.FROZEN, at=frozen.when, why=f"{frozen.who}: {frozen.reason}")
+        return Standing(PlanState.FROZEN, at=frozen.when, why=f"{frozen.who}{frozen.because}")
     return unused(plan)

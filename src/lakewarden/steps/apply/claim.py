@@ -103,7 +103,7 @@ def check_plan(deployment: Deployment, plan: Plan, overrides: Sequence[str]) -> 
         raise UsageError(f"there is no brake {unknown[0]!r}; brakes: {', '.join(Brake)}")
     if (frozen := deployment.ledger.switches.frozen()) is not None:
         when = f"{frozen.when:%Y-%m-%d %H:%M} UTC"
-        raise FrozenError(f"{frozen.who} froze this deployment on {when}: {frozen.reason}; nothing was done")
+        raise FrozenError(f"{frozen.who} froze this deployment on {when}{frozen.because}; nothing was done")
     check_state_disk(deployment, "nothing was done")
     check_not_restored(deployment, "nothing was done")
     if deployment.ledger.plans.header(plan.plan_id) is None:

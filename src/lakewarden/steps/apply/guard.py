@@ -68,7 +68,7 @@ def let_go(leases: Iterable[Lease]) -> None:
 def check_frozen(deployment: Deployment, left: str) -> None:
     """Raise FrozenError if somebody froze this deployment; `left` says what was not done because of it."""
     if (frozen := deployment.ledger.switches.frozen()) is not None:
-        raise FrozenError(f"{frozen.who} froze this deployment: {frozen.reason}; {left}")
+        raise FrozenError(f"{frozen.who} froze this deployment{frozen.because}; {left}")
 
 
 def all_held(leases: Sequence[Lease]) -> None:
