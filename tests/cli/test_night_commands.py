@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,26 @@ def test_files_that_failed_are_named(night: FakeWarden, lakewarden: Lakewarden) 
     assert answer.code == 3
     assert "FAILED physical-deletion   s3://b/x   LW-STORE-001 denied\n" in answer.out
     assert "physical-deletion  partial  3 files deleted (3.0 GiB), 1 failed" in answer.out
+
+
+def test_after_a_night_it_says_how_to_undo_what_can_be_undone(night: FakeWarden, lakewarden: Lakewarden) -> None:
+    until = datetime(2026, 1, 22, 6, 0, tzinfo=UTC)
+    trashed = RunResult(
+        "run-3", "p3", "orphan-cleanup", RunStatus.DONE, {"files": 5}, quarantined=Tally(5, 50), restorable_until=until
+    )
+    branches = RunResult("run-4", "p4", "stale-branches", RunStatus.DONE, {"refs": 1})
+    earlier = replace(trashed, run_id="run-0", restorable_until=None)
+    night.outcomes = (
+        JobOutcome("stale-branches", JobStatus.DONE, result=branches),
+        *NIGHT[:2],
+        JobOutcome("orphan-cleanup", JobStatus.DONE, result=trashed, resumed=(earlier,)),
+    )
+    out = lakewarden("run", "all", "--config", "my.toml").out
+    assert [line for line in out.splitlines() if line.startswith("To undo")] == [
+        "To undo what stale-branches did: lakewarden restore run-4 --config my.toml",
+        "To undo what orphan-cleanup did: lakewarden restore run-0 --config my.toml",
+        "To undo what orphan-cleanup did until 2026-01-22 06:00 UTC: lakewarden restore run-3 --config my.toml",
+    ]
 
 
 def test_tables_that_were_only_looked_at_are_told_beside_what_was_done(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lakewarden.cli.plan_text import show_summary
+from lakewarden.cli.run_text import way_back
 from lakewarden.cli.screen import Screen, number
 from lakewarden.cli.to_type import to_type
 from lakewarden.jobs.registry import job_named
@@ -81,8 +82,11 @@ def _what(job: JobOutcome) -> str:
 
 
 def _next(night: NightResult, config: str | None) -> Iterator[str]:
-    """What to type for what was only planned."""
+    """What to type: to take back what was done, where a command can, and to do what was only planned."""
     for job in night.jobs:
+        for result in job.results:
+            if (back := way_back(job_named(job.job), result, config)) is not None:
+                yield f"To undo what {job.job} did{back}"
         if job.status is JobStatus.PLANNED and job.planned and job.plan_path:
             apply = to_type(f"apply {shlex.quote(job.plan_path)} --yes", config)
             yield f"To do what {job.job} planned: {apply}"

@@ -18,6 +18,7 @@ from lakewarden.steps.job import JobSpec
 from lakewarden.steps.summary import changed_by, planned_by, run_summary, told, unchanged
 
 SHOWN_FAILURES = 20
+RESTORE = "{restore}"  # in the words of a job whose runs `restore` takes back
 KEPT_WORDS = {REVALIDATED: "changed since the plan"}
 _STYLES = {RunStatus.DONE: "bold green", RunStatus.PLANNED: "bold"}
 
@@ -105,14 +106,21 @@ def _undo(spec: JobSpec, result: RunResult, config: str | None) -> list[str]:
     """How to take back what a run did, or that it cannot be; nothing where nothing was changed."""
     lines, undo = [], spec.words.undo.format(restore=to_type(f"restore {result.run_id}", config))
     if result.quarantined.files:
-        until = f" until {result.restorable_until:%Y-%m-%d %H:%M} UTC" if result.restorable_until else ""
-        lines.append(f"To undo it{until}: {to_type(f'restore {result.run_id}', config)}")
+        lines.append(f"To undo it{way_back(spec, result, config)}")
     if spec.deletes:
         if result.hidden.files:
             files = Count(result.hidden.files, FILES)
             lines.append(f"{files} can be brought back from the bucket's older versions.")
         return lines if result.deleted.files == result.hidden.files else [*lines, undo]
     return [undo] if any(result.changed.values()) else []
+
+
+def way_back(spec: JobSpec, result: RunResult, config: str | None) -> str | None:
+    """` until 2026-01-22 06:08 UTC: lakewarden restore RUN`; None where no command takes back what the run did."""
+    if not result.quarantined.files and not (RESTORE in spec.words.undo and any(result.changed.values())):
+        return None
+    until = f" until {result.restorable_until:%Y-%m-%d %H:%M} UTC" if result.restorable_until else ""
+    return f"{until}: {to_type(f'restore {result.run_id}', config)}"
 
 
 def _pairs(count: Count) -> list[str]:
