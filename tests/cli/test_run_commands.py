@@ -175,6 +175,14 @@ def test_one_run_in_full_is_words_and_no_reprs(lakewarden: Any, warden: Any) -> 
     assert not set("{}[]'") & set(out)
 
 
+def test_what_a_run_noted_is_told_without_boxes_in_boxes_and_zeros() -> None:
+    detail = {"table": "prod.a.t", "changes": {"snapshots": 3, "refs": 0}, "batch": 0, "lineage": {"writer.id": "w"}}
+    steps = [{"name": "expired", "detail": detail, "at": NOW.isoformat()}]
+    run = {"run_id": "r", "job": "snapshot-expiry", "status": "done", "steps": steps}
+    show_detail(Screen(stream := io.StringIO(), terminal=False), run)
+    assert "expired         table=prod.a.t  snapshots=3  batch=0\n" in stream.getvalue()
+
+
 def test_how_far_a_run_is_counts_all_roots_and_names_the_last() -> None:
     told = {"root": "s3://b/t/", "processed": 10, "of": 26, "at": NOW.isoformat()}
     run = {"run_id": "r", "job": "orphan-cleanup", "status": "stopped", "plan_id": "p", "progress": told}

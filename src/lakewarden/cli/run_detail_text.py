@@ -43,8 +43,17 @@ def show_detail(screen: Screen, run: Mapping[str, Any], config: str | None = Non
 
 
 def _worth_reading(detail: Any) -> Any:
-    """A step's detail, less what the lines above say of the run already."""
-    return {name: value for name, value in detail.items() if name != "lineage"} if isinstance(detail, dict) else detail
+    """A step's detail, less what the lines above say of the run already. What lies within stands beside the rest, but for
+    counts that are zero: `snapshots=3`, not `changes=snapshots=3  refs=0`."""
+    if not isinstance(detail, dict):
+        return detail
+    told: dict[str, Any] = {}
+    for name, value in detail.items():
+        if isinstance(value, dict) and name != "lineage":
+            told |= {inner: item for inner, item in value.items() if item != 0}
+        elif name != "lineage":
+            told[name] = value
+    return told
 
 
 def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
