@@ -34,10 +34,17 @@ def gateway(
     def run() -> int:
         cut = serve(load_settings(shared.config), host, port, told)
         if not shared.as_json:
-            whole = (
-                f"{cut} requests took too long and were cut off" if cut else "every request that was begun was answered"
-            )
-            screen.line(f"Stopped: {whole}.")
+            screen.line(f"Stopped: {_cut_off(cut)}.")
         return Exit.DONE
 
     return command().hand_over(run)
+
+
+def _cut_off(requests: int) -> str:
+    if not requests:
+        return "every request that was begun was answered"
+    return (
+        "1 request took too long and was cut off"
+        if requests == 1
+        else f"{requests} requests took too long and were cut off"
+    )
