@@ -102,3 +102,44 @@ def test_an_error_is_a_document_where_stderr_is_read_as_documents(
     assert said["hint"]
     answer = lakewarden("runs", "nope", "--log-format", "json", "--output", "json")
     assert (answer.json["error"]["message"], answer.err) == ("there is no run nope", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("apply", "", "--yes"), "PLAN_DIR"),
+        (("show", " "), "PLAN_DIR"),
+        (("diff", "a", ""), "PLAN_B"),
+        (("run", "orphans", ""), "JOB"),
+        (("restore", ""), "RUN"),
+        (("policy", ""), "TABLE"),
+        (("audit", "origin", ""), "FILE|SNAPSHOT"),
+        (("abandon", "", "--yes"), "TABLE_UUID"),
+        (("plan", "orphans", "--select", ""), "--select"),
+        (("plan", "orphans", "--select", "a", "--exclude", ""), "--exclude"),
+        (("plan", "orphans", "--out", ""), "--out"),
+        (("apply", "plan", "--yes", "--ticket", ""), "--ticket"),
+        (("freeze", "--operator", ""), "--operator"),
+        (("leases", "--release", "", "--reason", "gone"), "--release"),
+        (("--config", "", "runs"), "--config"),
+        (("runs", "--config", ""), "--config"),
+        (("audit", "--config", "", "verify"), "--config"),
+    ],
+)
+def test_a_word_that_is_empty_is_named_as_the_user_wrote_it(
+    lakewarden: Any, opened: list[Shared], words: tuple[str, ...], name: str
+) -> None:
+    """A variable that a script forgot to set is no plan, no table and no ticket."""
+    answer = lakewarden(*words)
+    assert (answer.code, answer.out, opened) == (64, "", [])
+    assert answer.err.startswith(f"LW-CONF-002 {name} is empty; nothing was done\n")
+
+
+def test_bytes_that_are_no_text_are_refused(lakewarden: Any, opened: list[Shared]) -> None:
+    answer = lakewarden("plan", "orphans", "--ticket", b"OPS-\xff".decode(errors="surrogateescape"))
+    assert (answer.code, opened) == (64, [])
+    assert answer.err.startswith("LW-CONF-002 --ticket is not text in UTF-8; nothing was done\n")
+
+
+def test_a_reason_may_be_left_out_by_saying_nothing(lakewarden: Any, warden: Any) -> None:
+    assert lakewarden("freeze", "--reason", "").code == 0

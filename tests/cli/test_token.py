@@ -53,7 +53,7 @@ def test_programs_are_told_in_json(config: str, capsys: pytest.CaptureFixture[st
     [
         (["create", "ada"], 64, "--role"),
         (["create", "ada", "--role", "king"], 64, "approver"),
-        (["create", "@schedule", "--role", "viewer"], 64, "cannot name a token"),
+        (["create", "@schedule", "--role", "viewer"], 64, "cannot be the name of a token"),
         (["create", "ada", "--role", "viewer", "--days", "0"], 64, "--days"),
         (["revoke", "nobody"], 10, "there is no token nobody"),
     ],

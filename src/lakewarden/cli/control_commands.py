@@ -23,7 +23,7 @@ def leases(
     ] = None,
 ) -> int:
     """List the leases, or release one that its holder left behind."""
-    if release is not None and not reason:
+    if release is not None and not (reason or "").strip():
         raise UsageError("--release needs --reason; no lease was released")
     if reason is not None and release is None:
         raise UsageError("--reason belongs to --release KEY; no lease was released")

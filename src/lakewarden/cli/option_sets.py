@@ -11,6 +11,10 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperCommand
 
+from lakewarden.model.errors import UsageError
+
+# A reason is for people to read, and may be left out in these ways too.
+MAY_BE_EMPTY = frozenset({"reason"})
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -60,6 +64,7 @@ def _spread(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def called(context: typer.Context, **given: Any) -> Any:
+        _check_words(context)
         held = {name: kind(**_said(context, kind)) for name, kind in sets.items()}
         options = {field.name for kind in sets.values() for field in fields(kind)}
         return command(**held, **{name: value for name, value in given.items() if name not in options})
@@ -74,6 +79,39 @@ def _spread(command: Callable[..., Any]) -> Callable[..., Any]:
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     called.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]
     return called
+
+
+def _check_words(context: Any) -> None:
+    """Raise UsageError for a word that says nothing: mostly a variable of a script that was never set.
+
+    An empty pattern, ticket or file would be taken for another one, or for none, by whoever asks for it later.
+    """
+    place = context
+    while place is not None:
+        for parameter in place.command.params:
+            given = place.params.get(parameter.name)
+            for word in given if isinstance(given, list | tuple) else (given,):
+                if not isinstance(word, str) or parameter.name in MAY_BE_EMPTY:
+                    continue
+                name = parameter.metavar if isinstance(parameter, TyperArgument) else parameter.opts[0]
+                if not word.strip():
+                    raise UsageError(f"{name} is empty; nothing was done", hint=_help_of(context))
+                if not word.isprintable() and _is_no_text(word):
+                    raise UsageError(f"{name} is not text in UTF-8; nothing was done", hint=_help_of(context))
+        place = place.parent
+
+
+def _is_no_text(word: str) -> bool:
+    """Bytes of the command line that are no text reach Python as surrogates."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _help_of(context: Any) -> str:
+    return f"`{context.command_path} --help` says what it takes."
 
 
 def _options(kind: type) -> list[inspect.Parameter]:

@@ -65,8 +65,8 @@ class Tokens:
         """
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{name!r} cannot name a token: letters, digits, dots, dashes, underscores, + and @, at most 64; "
-                "nothing was done"
+                f"{name!r} cannot be the name of a token; allowed: letters, digits, dots, dashes, underscores, + and @, "
+                "at most 64; nothing was done"
             )
         now = self._connections.clock.now()
         token_id, secret, salt = secrets.token_hex(8), secrets.token_urlsafe(32), secrets.token_bytes(16)
