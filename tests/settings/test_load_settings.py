@@ -109,7 +109,11 @@ def test_the_environment_wins_over_the_file_with_the_keys_types(load: Any) -> No
         ("[catalogs.a]\nproperties = {}", 'catalogs.a.format is missing; allowed: "iceberg", "paimon"'),
         ('[state]\nlocation = "state"', "state.location must be an absolute path"),
         ('[state]\nlocation = "s3://b/state"', "state.database must be given"),
-        ('[state]\ndatabase = "mysql://x"', "state.database allowed:"),
+        ('[state]\ndatabase = "mysql://x"', "state.database is not allowed; allowed:"),
+        (
+            "[state]\nlocation = 'hdfs://n/x'",
+            "state.location is in no store that can be opened; allowed: abfs, az, file, gs, s3",
+        ),
         ('[storage."s3://b"]\na = 1\n[storage."s3a://b/"]\na = 1', "are the same store"),
         ('[storage."s3://a"]\nsame_as = 1', "must name a store"),
         ('[storage."s3://a"]\nsame_as = "s3://b/wh"', "a whole store"),

@@ -19,6 +19,9 @@ SCHEME_CLASSES = {
     "abfs": "abfs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs", "az": "az", "azure": "az",
     "file": "file", "memory": "memory", "oss": "oss", "cosn": "cosn", "hdfs": "hdfs",
 }  # fmt: skip
+# Those of which a store can be opened. Of the others only the names are understood; a `memory` store is for tests.
+OPENED = ("abfs", "az", "file", "gs", "memory", "s3")
+STORES = ", ".join(scheme for scheme in OPENED if scheme != "memory")
 
 # Steps that a disk takes on the spot (`a//b`, `a/./b`), or out of its way (`a/c/../b`).
 DETOURS = r"(?s)^file:///(.*/)?(\.{0,2}/|\.{1,2}$)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.model.errors import UsageError
-from lakewarden.model.uri import FileUri
+from lakewarden.model.uri import OPENED, STORES, FileUri
 
 
 def address_of(text: str) -> str:
@@ -16,5 +16,10 @@ def address_of(text: str) -> str:
         raise UsageError(
             f"{text!r} is not a file's address; nothing was looked up",
             hint="Name the file by an absolute path, or by an address such as s3://bucket/key.",
+        )
+    if uri.scheme not in OPENED:
+        raise UsageError(
+            f"{uri} is in no store that can be opened; nothing was looked up",
+            hint=f"Stores of these schemes can be opened: {STORES}.",
         )
     return str(uri)

@@ -52,7 +52,7 @@ class State(Section):
     def _known_database(cls, text: str) -> str:
         known = text == "sqlite" or text.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://"))
         if not known:
-            raise ValueError('allowed: "sqlite", "sqlite:///path/to/file.db", "postgresql://…"')
+            raise ValueError('is not allowed; allowed: "sqlite", "sqlite:///path/to/file.db", "postgresql://…"')
         return text
 
     @property

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from lakewarden.model.redaction import redact
-from lakewarden.model.uri import SCHEME_CLASSES, FileUri
+from lakewarden.model.uri import OPENED, STORES, FileUri
 
 _CRON_FIELD = re.compile(r"^[0-9A-Za-z*/,\-]+$")
 
@@ -94,6 +94,6 @@ def address(text: str) -> str:
         uri = FileUri.parse(text)
     except ValueError:
         raise ValueError("is not an address; write file:///path or s3://bucket/prefix") from None
-    if uri.scheme not in SCHEME_CLASSES.values():
-        raise ValueError(f"has a scheme nobody knows; allowed: {', '.join(sorted(set(SCHEME_CLASSES.values())))}")
+    if uri.scheme not in OPENED:
+        raise ValueError(f"is in no store that can be opened; allowed: {STORES}")
     return text

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakewarden.model.errors import ConfigError, StoreUnavailableError
 from lakewarden.model.ports import Directory, Stat
-from lakewarden.model.uri import FileUri, one_names, use_one_name
+from lakewarden.model.uri import STORES, FileUri, one_names, use_one_name
 from lakewarden.storage.entries import entries_of, places_of
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.posix import LocalDisk
@@ -211,4 +211,7 @@ def _client(
             return AzureStore(container, config=config, **common)
     except UnknownConfigurationKeyError as error:
         raise ConfigError(f'[storage."{place.store}"] has a key that the store does not know: {error}') from error
-    raise StoreUnavailableError(f"no store is known for the scheme of {place}")
+    raise StoreUnavailableError(
+        f"no store can be opened for the scheme of {place}",
+        hint=f"Nothing was changed. Stores of these schemes can be opened: {STORES}.",
+    )
