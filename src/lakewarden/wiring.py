@@ -149,7 +149,7 @@ class Wiring:
             try:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StateError(f"the directory of state.location cannot be made: {error}") from error
+                raise StateError(f"state.location = {path} cannot be made: {error.strerror or error}") from error
         ledger = open_ledger(self._settings.state.database_url, self.clock)
         ledger.outbox.subscribe({hook.known_as: frozenset(hook.events) for hook in self._settings.webhooks})
         return ledger

@@ -142,7 +142,9 @@ def _sqlite(url: URL, only_read: bool) -> Engine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StateError(f"the folder of the state database cannot be made: {error}") from error
+        raise StateError(
+            f"the folder {path.parent} of the state database cannot be made: {error.strerror or error}"
+        ) from error
 
     def as_it_lies() -> sqlite3.Connection:
         address = f"{path.absolute().as_uri()}?immutable=1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from lakewarden.model.errors import StoreUnavailableError
+from lakewarden.model.errors import UNCHANGED, StoreUnavailableError
 from lakewarden.model.ports import Stat
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ UNLISTABLE = "unlistable: "
 Children = tuple[list[str], bool]
 
 _MESSAGE_LIMIT = 300
+DISK = f"{UNCHANGED}Check that the disk is mounted and that this user may read and write there, then run the command again."
 
 
 class Conflict(Exception):  # noqa: N818 - the word of the compare-and-swap protocol
@@ -99,7 +100,12 @@ class Store(Protocol):
 
 
 def unavailable(error: BaseException, what: str) -> StoreUnavailableError:
-    """The user's word for a store's failure: what was tried, and the first line of the store's answer."""
+    """The user's word for a store's failure: what was tried, and the first line of the store's answer.
+
+    A disk's answer is the system's own words, without the number and the name that Python puts around them.
+    """
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError | TimeoutError):
+        return StoreUnavailableError(f"{what} failed: {error.strerror}", hint=DISK)
     text = str(error).split("\n\nDebug source", 1)[0].strip().replace("\n", " ")[:_MESSAGE_LIMIT]
     return StoreUnavailableError(f"{what} failed: {text or type(error).__name__}")
 
