@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakewarden.cli.main import main
-from tests.docs.pages import DOCS, code_in, rows, sections
+from lakewarden.model.health import MANY_SNAPSHOTS, ORPHAN_SHARE, SMALL_FILE_BYTES
+from tests.docs.pages import DOCS, code_in, rows, sections, text_of
 from tests.support.deployments import Deployed
 from tests.support.lakes import Lake, small_lake
 
@@ -47,6 +48,23 @@ def shape_in(section: str, start: str) -> list[str]:
 
 def test_doctor(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(asked(capsys, config, "doctor")) == fields("doctor")
+
+
+def test_when_a_table_is_to_be_looked_at() -> None:
+    """Every reason of the code, with its limit, stands on both pages that say when a table is healthy."""
+    manual = next(
+        cells[1]
+        for cells in rows(text_of(DOCS / "how-to" / "forecast-and-report.md"), "status")
+        if cells[0] == "to look at"
+    )
+    fields_of_doctor = next(cells[1] for cells in rows(sections(PAGE)["doctor"], "field") if "attention" in cells[0])
+    limits = (
+        f"{ORPHAN_SHARE * 100:.0f} %",
+        f"{MANY_SNAPSHOTS:,} snapshots",
+        f"below {SMALL_FILE_BYTES >> 20} MiB on average",
+    )
+    for told in (manual, fields_of_doctor):
+        assert [limit for limit in limits if limit not in told] == []
 
 
 def test_explain(lake: Lake, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
