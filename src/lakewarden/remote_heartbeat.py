@@ -13,6 +13,8 @@ from lakewarden import logs
 from lakewarden.model.errors import ArgumentError, LakewardenError, StateError
 
 SECONDS = 10.0
+# Whether the beat was heard is not known: the answer may be what was lost.
+LOOK_THERE = "The writer's files may not be in flight. Check that `lakewarden serve` listens at that url, then begin again."
 
 _log = logs.logger(__name__)
 
@@ -34,7 +36,7 @@ def beating(url: str, token: str, writer: str, table: str, prefix: str | None, t
                 answer = client.request(method, address, **more)  # type: ignore[arg-type]
             except httpx.HTTPError as error:
                 raise StateError(
-                    f"the service did not answer the heartbeat of {writer}: {type(error).__name__}"
+                    f"the service did not answer the heartbeat of {writer}: {type(error).__name__}", hint=LOOK_THERE
                 ) from error
             if not answer.is_success:
                 raise _refused(answer, writer)
@@ -67,7 +69,8 @@ def _refused(answer: httpx.Response, writer: str) -> LakewardenError:
         said = answer.json()
         return LakewardenError(str(said["message"]), code=str(said["code"]), hint=str(said["hint"]))
     except (ValueError, KeyError, TypeError):
-        return StateError(f"the service answered the heartbeat of {writer} with HTTP {answer.status_code}")
+        told = f"the service answered the heartbeat of {writer} with HTTP {answer.status_code}"
+        return StateError(told, hint=LOOK_THERE)
 
 
 def checked(url: str, token: str | None) -> str:

@@ -69,10 +69,11 @@ def test_a_writer_that_is_not_protected_knows(service: Service, url: str) -> Non
         pytest.fail("the block was entered")
     assert refused.value.code == "LW-SERVICE-002"
     with (
-        pytest.raises(StateError, match="did not answer"),
+        pytest.raises(StateError, match="did not answer") as silent,
         lakewarden.heartbeat(TABLE, url="http://127.0.0.1:9", token="t"),
     ):
         pytest.fail("the block was entered")
+    assert "lakewarden serve" in silent.value.hint
     for wrong in ({"url": "ftp://x", "token": "t"}, {"url": url}, {"url": url, "token": ""}):
         with pytest.raises(ArgumentError):
             lakewarden.heartbeat(TABLE, **wrong)
