@@ -18,7 +18,7 @@ def run() -> NoReturn:
     gc.set_threshold(COLLECT_AFTER)
     # Before the command begins and after it has ended there is nothing to tell: a signal ends the process, quietly.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: os._exit(128 + number))
+        signal.signal(number, _end_quietly)
     # pydantic would look through all installed packages for plugins, none of which we want.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from lakewarden.cli.streams import leave, sign_of_life, use_lasting_streams
@@ -30,6 +30,13 @@ def run() -> NoReturn:
 
     logs.hush_libraries(verbose="--verbose" in sys.argv)
     leave(main())
+
+
+def _end_quietly(number: int, _: object) -> None:
+    streams = sys.modules.get("lakewarden.cli.streams")
+    if (sign := getattr(streams, "sign_of_life", None)) is not None:
+        sign.wipe()  # the shell's next prompt is drawn over this line, and would be followed by what is left of it
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

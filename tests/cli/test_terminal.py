@@ -192,3 +192,4 @@ def test_a_signal_before_the_command_begins_is_quiet(lake: Path) -> None:
     terminal.type(CTRL_C)
     assert terminal.end(20) == 130
     nothing_foreign(terminal.lines)
+    assert terminal.raw.endswith(WIPE), "the shell's prompt would be followed by the rest of the line"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakewarden.jobs.registry import JOBS
 from lakewarden.warden import Warden
+from tests.docs.test_commands import COMMANDS
 from tests.golden import expected
 from tests.golden.command import Form, printed
 from tests.golden.lake import GoldenLake
@@ -44,6 +46,12 @@ def forms_of(scene: Scene) -> list[Form]:
     if scene.answer:
         return [Form.NARROW, Form.WIDE]
     return [form for form in Form if form is not Form.JSON or scene.has_json]
+
+
+def test_every_command_and_every_job_has_a_scene() -> None:
+    seen = {name.partition("/")[0] for name in SCENES}
+    assert {words.replace(" ", "-") for words in COMMANDS} - seen == set()
+    assert {f"plan/{job}" for job in JOBS} - SCENES.keys() == set()
 
 
 def test_every_expected_file_has_its_scene() -> None:

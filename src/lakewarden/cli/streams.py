@@ -52,6 +52,7 @@ sign_of_life = _SignOfLife()
 
 def give_terminal_back() -> None:
     """For a process that ends where it is: progress hides the cursor while it is drawn, and leaves a line begun."""
+    sign_of_life.wipe()
     with suppress(OSError):
         if os.isatty(TALK):
             os.write(TALK, (b"" if os.environ.get("TERM") == "dumb" else SHOW_CURSOR) + b"\n")

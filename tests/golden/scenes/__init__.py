@@ -1,5 +1,5 @@
 """The scenes, one file for a few commands. Importing them all fills the list."""
 
-from tests.golden.scenes import applying, asking, checking, control, forecasting, planning, running
+from tests.golden.scenes import applying, asking, checking, control, forecasting, planning, running, serving
 
-ALL = (planning, applying, running, asking, control, checking, forecasting)
+ALL = (planning, applying, running, asking, control, checking, forecasting, serving)

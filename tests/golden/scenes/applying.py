@@ -165,6 +165,49 @@ def _(stage: Stage) -> Words:
     return "restore", "0123456789abcdef"
 
 
+@scene("restore/from-cold")
+def _(stage: Stage) -> Words:
+    stage.at("busy")
+    return "restore", "--from-cold", _first_cold(stage), "--as", "lake.sales.back_again"
+
+
+@scene("restore/from-cold-name-taken", 1)
+def _(stage: Stage) -> Words:
+    stage.at("busy")
+    return "restore", "--from-cold", _first_cold(stage), "--as", "lake.sales.items"
+
+
+@scene("restore/from-cold-not-found", 10)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    return "restore", "--from-cold", "1234567890123456789", "--as", "lake.sales.back_again"
+
+
+@scene("restore/drill")
+def _(stage: Stage) -> Words:
+    stage.at("quarantined")
+    return "restore", "--drill"
+
+
+@scene("restore/drill-failed", 1)
+def _(stage: Stage) -> Words:
+    """What lies in the trash is not what was put there."""
+    stage.at("quarantined")
+    for path in stage.lake.base.rglob("*-crashed.parquet"):
+        if "trash" in str(path):
+            path.write_bytes(b"x" * path.stat().st_size)
+    return "restore", "--drill"
+
+
+def _first_cold(stage: Stage) -> str:
+    """The oldest snapshot of a table that tier-handoff has copied."""
+    import json
+
+    [metadata] = stage.lake.base.glob("cold/lake/sales/orders-*/metadata/v1.metadata.json")
+    snapshots = json.loads(metadata.read_text())["snapshots"]
+    return str(min(snapshots, key=lambda found: found["sequence-number"])["snapshot-id"])
+
+
 @scene("restore/usage", 64)
 def _(stage: Stage) -> Words:
     stage.at("new")

@@ -117,7 +117,7 @@ def _(stage: Stage) -> Words:
     return "explain", next(uri for uri in uris if Path(uri).suffix == ".parquet" and "/orders/" in uri)
 
 
-@scene("explain/not-an-address", 1)
+@scene("explain/not-an-address", 64)
 def _(stage: Stage) -> Words:
     stage.at("new")
     return "explain", "http://example.com/x"

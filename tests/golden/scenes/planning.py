@@ -9,6 +9,7 @@ from typing import Any
 from lakewarden.jobs.orphan_cleanup import plan as orphan_plan
 from lakewarden.wiring import Wiring
 from tests.golden.faults import ctrl_c
+from tests.golden.moments import ANA
 from tests.golden.scene import Stage, Words, scene
 
 
@@ -26,6 +27,21 @@ scene("plan/partition-expiry", planned_once=True)(_plan("partition-expiry", "new
 scene("plan/manifest-rewrite", planned_once=True)(_plan("manifest-rewrite", "new"))
 scene("plan/tier-handoff", planned_once=True)(_plan("tier-handoff", "released"))
 scene("plan/physical-deletion", planned_once=True)(_plan("physical-deletion", "released"))
+scene("plan/history", planned_once=True)(_plan("history", "new"))
+scene("plan/lineage-check", planned_once=True)(_plan("lineage-check", "new"))
+scene("plan/stale-branches", planned_once=True)(_plan("stale-branches", "new"))
+
+
+def _expire_everything(stage: Stage) -> None:
+    """One wrong number for the whole fleet: every partition is old enough."""
+    stage.at("new")
+    stage.setting("partition_expiry.expiration_hours", "1")
+
+
+@scene("plan/partitions-braked", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    _expire_everything(stage)
+    return "plan", "partition-expiry", "--out", "plan"
 
 
 @scene("plan/compaction", planned_once=True)
@@ -155,6 +171,40 @@ def _(stage: Stage) -> Words:
 def _(stage: Stage) -> Words:
     stage.at("stopped")
     return "show", stage["orphan-cleanup"]
+
+
+@scene("show/frozen")
+def _(stage: Stage) -> Words:
+    stage.at("planned")
+    with stage.lake.warden() as warden:
+        warden.freeze(ANA, "incident 12")
+    return "show", stage["quarantine"]
+
+
+@scene("show/frozen-without-a-reason")
+def _(stage: Stage) -> Words:
+    stage.at("planned")
+    with stage.lake.warden() as warden:
+        warden.freeze(ANA)
+    return "show", stage["quarantine"]
+
+
+@scene("show/braked")
+def _(stage: Stage) -> Words:
+    stage.at("planned")
+    return "show", stage["braked"]
+
+
+@scene("show/refused")
+def _(stage: Stage) -> Words:
+    stage.at("planned")
+    return "show", stage["refused"]
+
+
+@scene("show/quarantined")
+def _(stage: Stage) -> Words:
+    stage.at("quarantined")
+    return "show", stage["quarantine"]
 
 
 @scene("show/expired")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.golden.faults import after_first_batch, ctrl_c, undeletable
 from tests.golden.moments import ANA
 from tests.golden.scene import Stage, Words, scene
 
@@ -94,6 +95,39 @@ def _(stage: Stage) -> Words:
     _enabled(stage)
     stage.setting("tier_handoff.destination", f"file://{stage.lake.base}/lakewarden.toml/cold")
     return "run", "all"
+
+
+@scene("run-all/quarantined", planned_once=True)
+def _(stage: Stage) -> Words:
+    """After the night it says how each thing is taken back that a command can take back."""
+    stage.at("new")
+    _enabled(stage, "orphan_cleanup", "snapshot_expiry")
+    stage.setting("orphan_cleanup.delete_mode", "quarantine")
+    return "run", "all", "--exclude", "lake.finance.*"
+
+
+@scene("run-all/braked", 4, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, "orphan_cleanup", "snapshot_expiry")
+    stage.setting("orphan_cleanup.max_orphan_share", "0.05")
+    return "run", "all", "--select", "lake.sales.*"
+
+
+@scene("run-all/partial", 3, planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, "orphan_cleanup", "snapshot_expiry")
+    undeletable(stage.patch, "part-00001-crashed")
+    return "run", "all", "--select", "lake.sales.*"
+
+
+@scene("run-all/stopped", 130)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, "orphan_cleanup", "snapshot_expiry")
+    after_first_batch(stage.patch, ctrl_c)
+    return "run", "all", "--select", "lake.sales.*"
 
 
 @scene("run-all/frozen", 4, planned_once=True)
