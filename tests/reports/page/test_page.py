@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 from lakewarden.ledger.switches import Freeze
 from lakewarden.model.errors import LakewardenError, NotFoundError, UsageError
 from lakewarden.reports.page import write
-from tests.reports.page.fleets import NOW, names, page
+from tests.reports.page.fleets import NOW, facts_of, names, page
 from tests.support.worlds import World, hand_plan
 
 BLOCKS = {"p", "div", "details", "table", "ul", "ol", "dl", "section", "figure", "h1", "h2", "h3"}
@@ -200,3 +201,19 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(world: 
 def test_secrets_are_not_shown() -> None:
     text = page(["lake.a.t"], frozen=Freeze("ada", NOW, "see https://u:hunter2@h"))
     assert "hunter2" not in text
+
+
+def test_orphans_that_nobody_has_looked_for_are_unknown_and_not_none() -> None:
+    unseen = {
+        name: replace(facts_of(at, name), planned=False, live=None, orphans=None) for at, name in enumerate(names(5))
+    }
+    tree = Tree(page(names(5), facts=unseen))
+    assert "Orphansunknownno plan has looked yet" in re.sub(r"\s*\n\s*", "", tree.text)
+    [line] = re.findall(r"Orphans\s*unknown\s*unknown\s*unknown\s*(.*)", tree.text)
+    assert line == "lakewarden plan orphans"
+    assert "Orphans of the newest plans" not in tree.text
+
+
+def test_the_figure_of_orphans_says_how_many_tables_it_leaves_out() -> None:
+    assert "in plans not yet applied; 2 tables not looked at" in Tree(page(names(60))).text
+    assert "not looked at" not in Tree(page(names(5))).text

@@ -16,7 +16,7 @@ from lakewarden.reports.doctor import by_reason, open_intents, stale_leases
 from lakewarden.reports.overview import Overview
 from lakewarden.reports.page.lineage import lineage_of
 from lakewarden.reports.page.pictures import Curve, curve, scale, stacked
-from lakewarden.reports.page.text import number, size
+from lakewarden.reports.page.text import counted, number, size
 from lakewarden.reports.page.unsaid import unsaid_of
 from lakewarden.reports.savings import freed_lately
 from lakewarden.steps.deployment import Deployment
@@ -134,7 +134,7 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: i
     yield {
         "name": "Tables",
         "value": number(len(rows)),
-        "words": f"{number(sum(row.facts.snapshots for row in rows))} snapshots",
+        "words": counted(sum(row.facts.snapshots for row in rows), "snapshot"),
     }
     if known:
         unknown = f", unknown of {number(len(rows) - len(known))}" if len(known) < len(rows) else ""
@@ -144,12 +144,13 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: i
             "words": f"{cost.money(cost.of_month(sum(known)))} a month{unknown}",
         }
     orphans = _orphans(rows)
-    planned = sum(row.facts.planned for row in rows)
-    yield {
-        "name": "Orphans",
-        "value": size(orphans.bytes) if planned else "unknown",
-        "words": f"{number(orphans.files)} files, in plans not yet applied" if planned else "no plan has looked yet",
-    }
+    unseen = sum(not row.facts.planned for row in rows)
+    if orphans is None:
+        yield {"name": "Orphans", "value": "unknown", "words": "no plan has looked yet"}
+    else:
+        more = f"; {counted(unseen, 'table')} not looked at" if unseen else ""
+        words = f"{counted(orphans.files, 'file')}, in plans not yet applied{more}"
+        yield {"name": "Orphans", "value": size(orphans.bytes), "words": words}
     yield {
         "name": "Freed in 30 days",
         "value": size(freed),
@@ -160,18 +161,23 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: i
         yield {
             "name": "Added a day",
             "value": size(round(predicted.growth_a_day)),
-            "words": f"unknown of {number(missing)} tables" if missing else "by the last 30 days",
+            "words": f"unknown of {counted(missing, 'table')}" if missing else "by the last 30 days",
         }
 
 
 def _money(rows: Sequence[Row], predicted: Forecast | None, cost: Cost) -> Iterator[dict[str, Any]]:
-    """What can be freed, each way with its bytes, its price and the command that does it."""
+    """What can be freed, each way with its bytes, its price and the command that does it. What nobody has looked for has
+    neither bytes nor price, and its command looks."""
+    orphans = _orphans(rows)
+    if orphans is None:
+        yield {"name": "Orphans", "tally": None, "money": None, "command": "lakewarden plan orphans"}
     pending = sum((row.pending for row in rows), Tally())
     for name, tally, command in (
-        ("Orphans of the newest plans", _orphans(rows), "lakewarden apply PLAN_DIR"),
+        ("Orphans of the newest plans", orphans, "lakewarden apply PLAN_DIR"),
         ("Released, waiting for deletion", pending, "lakewarden plan physical-deletion"),
     ):
-        yield {"name": name, "tally": tally, "money": cost.money(cost.of_month(tally.bytes)), "command": command}
+        if tally is not None:
+            yield {"name": name, "tally": tally, "money": cost.money(cost.of_month(tally.bytes)), "command": command}
     for release in predicted.releases if predicted and predicted.counted else ():
         if release.days in (MIDDLE, 30):
             yield {
@@ -182,7 +188,10 @@ def _money(rows: Sequence[Row], predicted: Forecast | None, cost: Cost) -> Itera
             }
 
 
-def _orphans(rows: Sequence[Row]) -> Tally:
+def _orphans(rows: Sequence[Row]) -> Tally | None:
+    """What plans count that nobody has applied; None where no plan has looked at any of these tables."""
+    if not any(row.facts.planned for row in rows):
+        return None
     return sum((row.facts.orphans for row in rows if row.facts.orphans), Tally())
 
 

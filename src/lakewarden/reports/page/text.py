@@ -19,6 +19,11 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 table`, `2 tables`."""
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def percent(share: float | None) -> str:
     """A share as people read it; a little is not nothing."""
     if share is None:
