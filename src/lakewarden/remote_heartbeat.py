@@ -14,7 +14,9 @@ from lakewarden.model.errors import ArgumentError, LakewardenError, StateError
 
 SECONDS = 10.0
 # Whether the beat was heard is not known: the answer may be what was lost.
-LOOK_THERE = "The writer's files may not be in flight. Check that `lakewarden serve` listens at that url, then begin again."
+LOOK_THERE = (
+    "The writer's files may not be in flight. Check that `lakewarden serve` listens at that url, then begin again."
+)
 
 _log = logs.logger(__name__)
 

@@ -12,6 +12,7 @@ from lakewarden.cli.screen import Screen
 from lakewarden.model.cost import Cost
 from lakewarden.model.errors import Refusal
 from lakewarden.model.forecast import RETENTIONS, Forecast, TableForecast
+from lakewarden.model.plan import Tally
 from tests.reports.page.fleets import NOW, facts_of, forecast_of, names
 
 FLEET = Forecast(NOW, RETENTIONS, tuple(forecast_of(facts_of(i, name)) for i, name in enumerate(names(40))))
@@ -78,3 +79,8 @@ def test_money_and_growth() -> None:
     assert " a day, by the last 30 days" in text
     unknown = Forecast(NOW, RETENTIONS, (replace(ONE.tables[0], growth=None),))
     assert "adds     unknown" in "\n".join(told(unknown))
+
+
+def test_one_file_is_one_file() -> None:
+    small = replace(ONE.tables[0], now=Tally(1, 2048), snapshots=1)
+    assert "now      1 file, 2.0 KiB, 1 snapshot in 1 table" in told(Forecast(NOW, RETENTIONS, (small,)))

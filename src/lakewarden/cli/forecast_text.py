@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakewarden.cli.screen import Screen, number, size
 from lakewarden.model.cost import Cost
 from lakewarden.model.forecast import Forecast, Release, TableForecast
+from lakewarden.steps.counts import FILES, Count
 
 SHOWN_TABLES = 20
 SHOWN_REFUSALS = 5
@@ -30,7 +31,8 @@ def show_forecast(screen: Screen, found: Forecast, cost: Cost, width: int) -> No
     screen.line()
     tables = "1 table" if len(counted) == 1 else f"{number(len(counted))} tables"
     held = sum(table.snapshots for table in counted)
-    screen.line(f"{'now':<9}{number(now.files)} files, {size(now.bytes)}, {number(held)} snapshots in {tables}")
+    files, snapshots = Count(now.files, FILES), Count(held, "snapshots")
+    screen.line(f"{'now':<9}{files}, {size(now.bytes)}, {snapshots} in {tables}")
     best = max(found.releases, key=lambda release: (release.tally.bytes, release.days))
     if best.tally.bytes:
         saved = cost.money(cost.of_month(best.tally.bytes))
