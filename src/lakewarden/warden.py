@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,7 +10,7 @@ from lakewarden.audit_questions import AuditQuestions
 from lakewarden.jobs.registry import JOBS, job_named
 from lakewarden.model.actor import Actor, os_user
 from lakewarden.model.arguments import checks_arguments
-from lakewarden.model.errors import NotFoundError, StateError
+from lakewarden.model.errors import NotFoundError, PlanEditedError, StateError
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
 from lakewarden.model.policy import Job
@@ -108,6 +109,7 @@ class Warden(AuditQuestions, WritersAtWork):
     ) -> RunResult:
         """Do what a plan says, once, and only ever less than it says.
 
+        A PlanResult is that plan and no other: a plan that was put into its place meanwhile is not applied.
         `wait`: seconds to wait for a lease that is held. Unless given, a holder that is at work is reported as soon as
         it is seen to be, and a silent one is succeeded when its lease has run out.
         """
@@ -115,6 +117,12 @@ class Warden(AuditQuestions, WritersAtWork):
         from lakewarden.steps.apply.claim import Terms
 
         result = self.load_plan(plan.path if isinstance(plan, PlanResult) else plan)
+        if isinstance(plan, PlanResult) and result.plan.plan_id != plan.plan.plan_id:
+            raise PlanEditedError(
+                f"plan {plan.plan.plan_id} was chosen, and plan {result.plan.plan_id} lies in {plan.path} by now; "
+                "nothing was done",
+                hint=f"Look at it: `lakewarden show {shlex.quote(plan.path)}`. What a plan says is applied by its own name only.",
+            )
         asked = self._asked((), (), actor, progress, wait=wait)
         terms = Terms(lifted=tuple(override_brakes))
         return apply_plan(self._deployment, job_named(result.plan.job), result, asked, terms)

@@ -104,7 +104,7 @@ class FakeWarden:
     def standing(self, plan: Plan) -> Standing:
         return self.stands or unused(plan)
 
-    def apply(self, plan_dir: str, **given: Any) -> RunResult:
+    def apply(self, plan_dir: str | PlanResult, **given: Any) -> RunResult:
         self._called("apply", plan_dir=plan_dir, **given)
         return self.result
 

@@ -68,6 +68,54 @@ def test_apply_goes_on_after_yes(lakewarden: Any, warden: Any, monkeypatch: Any)
     assert [name for name, _ in warden.calls] == ["load_plan", "apply"]
 
 
+def test_what_is_applied_is_the_plan_that_was_shown(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:
+    """Not whatever lies in its directory when the answer is typed."""
+    at_a_terminal(monkeypatch, True)
+    lakewarden("apply", "p")
+    chosen = warden.calls[-1][1]["plan_dir"]
+    assert chosen == warden.load_plan("p")
+    lakewarden("apply", "p", "--yes")
+    assert warden.calls[-1][1]["plan_dir"] == "p"
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "code", "words"),
+    [
+        (PlanState.FROZEN, "ana: month end", 4, "LW-APPLY-001 this deployment is frozen since 2026-11-15 06:00 UTC"),
+        (PlanState.FOREIGN, "", 5, "LW-PLAN-001 plan "),
+        (PlanState.UNSEEN, "no configured catalog holds a.b", 5, "LW-PLAN-005 no configured catalog holds a.b"),
+    ],
+)
+def test_nobody_is_asked_about_what_cannot_be_done_now(
+    lakewarden: Any, warden: Any, monkeypatch: Any, state: PlanState, why: str, code: int, words: str
+) -> None:
+    asked = at_a_terminal(monkeypatch, True)
+    warden.stands = Standing(state, at=NOW, why=why)
+    answer = lakewarden("apply", "p")
+    assert (asked, answer.code) == ([], code)
+    assert words in answer.err
+    assert [name for name, _ in warden.calls] == ["load_plan"]
+
+
+def test_nobody_is_asked_whether_nothing_is_to_be_deleted(lakewarden: Any, warden: Any, monkeypatch: Any) -> None:
+    asked = at_a_terminal(monkeypatch, False)
+    warden.tables_planned = (table("a"),)
+    assert lakewarden("apply", "p").code == 0
+    assert asked == []
+
+
+def test_the_question_counts_the_brakes_that_the_run_goes_on_without(
+    lakewarden: Any, warden: Any, monkeypatch: Any
+) -> None:
+    asked = at_a_terminal(monkeypatch, False)
+    pulled = Refusal("LW-BRAKE-004", "too many", "Look.")
+    warden.tables_planned = (table("a", orphans=3), table("b", orphans=5, refusal=pulled))
+    warden.brakes = {"orphan-share": ("b",)}
+    warden.stands = Standing(PlanState.OPEN, "run-1", NOW, "stopped", lifted=("orphan-share",))
+    lakewarden("apply", "p")
+    assert asked == ["Delete 8 files (8.0 GiB)?"]
+
+
 def test_apply_hands_over_brakes_by_name(lakewarden: Any, warden: Any) -> None:
     answer = lakewarden("apply", "p", "--yes", "--override-brake", "orphan-share", "--override-brake", "orphan-cap")
     assert answer.code == 0

@@ -74,3 +74,16 @@ def test_another_deployments_plan_and_another_catalogs(world: World, world_of: M
 
 def test_nothing_to_do(world: World) -> None:
     assert standing(world, hand_plan(world, orphans=[])).state == "empty"
+
+
+def test_an_open_plan_says_which_brakes_its_run_goes_on_without(world_of: MakeWorld) -> None:
+    world = world_of(batch_size=2)
+    plan = hand_plan(world)
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.apply(plan, override_brakes=["orphan-share"], progress=at_batch(2, stop))
+    assert standing(world, plan).lifted == ("orphan-share",)
+    assert "lifted" not in standing(world, plan).as_json()

@@ -20,10 +20,18 @@ from lakewarden.cli.run_text import show_drill, show_run, show_runs
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import PLANS_ANEW, stopping_between_batches
 from lakewarden.model.actor import Actor
-from lakewarden.model.errors import Exit, PlanExpiredError, PlanUsedError, UsageError
+from lakewarden.model.errors import (
+    Exit,
+    FrozenError,
+    PlanError,
+    PlanExpiredError,
+    PlanOutdatedError,
+    PlanUsedError,
+    UsageError,
+)
 from lakewarden.model.night import NightResult
 from lakewarden.model.plan import Plan
-from lakewarden.model.run import RunResult
+from lakewarden.model.run import PlanResult, RunResult
 from lakewarden.model.standing import PlanState, Standing
 from lakewarden.model.stop import Stopped
 from lakewarden.night.names import ALL, named_jobs
@@ -44,18 +52,37 @@ def apply(
     check_somebody_is_there(yes, "apply changes tables")
     warden = worker.open_worker(shared)
     lifted = tuple(override_brake or ())
-    if not yes:
-        plan = warden.load_plan(plan_dir).plan
-        check_usable(plan, warden.standing(plan))
-        ask(partial(show_summary, plan=plan), question_of(plan, lifted))
+    # Whoever is asked agrees to the plan that was shown, and not to one that is put into its place meanwhile.
+    chosen: str | PlanResult = plan_dir if yes else _agreed_to(warden, plan_dir, lifted)
     actor = record.actor(warden)
     with stopping_between_batches(), reporting(shared) as progress:
-        result = warden.apply(plan_dir, actor=actor, override_brakes=lifted, progress=progress, wait=wait)
+        result = warden.apply(chosen, actor=actor, override_brakes=lifted, progress=progress, wait=wait)
     return _tell(result, shared)
 
 
+def _agreed_to(warden: Warden, plan_dir: str, lifted: tuple[str, ...]) -> PlanResult:
+    """The plan that a person has seen and said yes to. Where it can change nothing, nobody is asked."""
+    chosen = warden.load_plan(plan_dir)
+    plan, standing = chosen.plan, warden.standing(chosen.plan)
+    check_usable(plan, standing)
+    # A run that was begun goes on with the brakes that were lifted for it.
+    in_effect = (*lifted, *standing.lifted)
+    allowed = plan.allowed(in_effect)
+    if any(any(table.changes.values()) for table in plan.tables if table.identifier in allowed):
+        ask(partial(show_summary, plan=plan), question_of(plan, in_effect))
+    return chosen
+
+
 def check_usable(plan: Plan, standing: Standing) -> None:
-    """Raise as apply would for a plan that is over: nobody is asked about what cannot be done."""
+    """Raise as apply would for a plan that is over or that cannot be applied now: nobody is asked about that."""
+    if standing.state is PlanState.FROZEN:
+        raise FrozenError(
+            f"this deployment is frozen since {standing.at:%Y-%m-%d %H:%M} UTC ({standing.why}); nothing was done"
+        )
+    if standing.state is PlanState.FOREIGN:
+        raise PlanError(f"plan {plan.plan_id} was not made by this deployment; nothing was done")
+    if standing.state is PlanState.UNSEEN:
+        raise PlanOutdatedError(f"{standing.why}; nothing was done")
     if standing.state is PlanState.USED:
         raise PlanUsedError(
             f"plan {plan.plan_id} was used by run {standing.run_id}, which ended {standing.at:%Y-%m-%d %H:%M} UTC "

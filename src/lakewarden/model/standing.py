@@ -25,7 +25,10 @@ class PlanState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A plan's state; with a run that used or began it, that run. `why` says more where the state alone does not."""
+    """A plan's state; with a run that used or began it, that run. `why` says more where the state alone does not.
+
+    `lifted` are the brakes that were lifted for the run that began it: whoever goes on with it goes on with them.
+    """
 
     state: PlanState
     run_id: str | None = None
@@ -33,6 +36,7 @@ class Standing:
     status: str | None = None
     summary: str | None = None
     why: str = ""
+    lifted: tuple[str, ...] = ()
 
     @property
     def can_be_applied(self) -> bool:

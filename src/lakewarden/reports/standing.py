@@ -34,7 +34,8 @@ def standing_of(
         if run is None or run.finished_at is None:
             status = as_shown(run).status if run else "stopped"
             late = f"the plan expired {plan.expires_at:%Y-%m-%d %H:%M} UTC" if now >= plan.expires_at else ""
-            return Standing(PlanState.OPEN, saved.used_by, saved.used_at, status, why=late)
+            lifted = _lifted_for(ledger, saved.used_by)
+            return Standing(PlanState.OPEN, saved.used_by, saved.used_at, status, why=late, lifted=lifted)
         summary = run_summary(spec, RunResult.of(run.result)) if run.result else None
         return Standing(PlanState.USED, run.run_id, run.finished_at, run.status, summary)
     if now >= plan.expires_at:
@@ -46,3 +47,11 @@ def standing_of(
     if (frozen := ledger.switches.frozen()) is not None:
         return Standing(PlanState.FROZEN, at=frozen.when, why=f"{frozen.who}{frozen.because}")
     return unused(plan)
+
+
+def _lifted_for(ledger: Ledger, run_id: str) -> tuple[str, ...]:
+    """The brakes that were lifted when a run was begun."""
+    from lakewarden.steps.apply.claim import STARTED, Terms
+
+    started = next((step.detail for step in ledger.runs.steps(run_id) if step.name == STARTED), None)
+    return Terms.of_step(started).lifted if started is not None else ()

@@ -252,3 +252,16 @@ def test_a_root_that_another_worker_holds(world: World) -> None:
     # Waiting is enough: the plan is not spent by a worker that was in the way.
     assert world.apply(plan).deleted.files == 6
     assert world.warden.audit_verify()["ok"]
+
+
+def test_a_plan_that_was_chosen_is_not_another_one_that_lies_in_its_place_by_now(world: World) -> None:
+    """A scheduler that plans into the same directory, while somebody reads what they are asked."""
+    chosen, later = hand_plan(world, [min(world.planted())]), hand_plan(world)
+    place = directory(chosen.path)
+    shutil.rmtree(place)
+    shutil.copytree(directory(later.path), place)
+    with pytest.raises(
+        PlanEditedError, match=f"{chosen.plan.plan_id} was chosen, and plan {later.plan.plan_id} lies in"
+    ):
+        world.apply(chosen)
+    assert untouched(world)
