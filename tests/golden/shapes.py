@@ -8,6 +8,8 @@ ERROR = {"code", "message", "hint"}
 PLAN = {"plan_id", "path", "job", "created_at", "expires_at", "cutoff", "actor", "tables", "totals"}
 TABLE = {"identifier", "uuid", "format", "status", "refusal", "verdicts", "kinds", "changes"}
 RUN = {"run_id", "plan_id", "job", "status", "changed", "deleted", "absent", "quarantined", "kept", "failed"}
+NIGHT = {"night_id", "status", "jobs", "totals"}
+NIGHT_JOB = (RUN - {"absent"}) | {"plan_path", "planned", "refused", "brakes", "resumed", "error", "skipped_because"}
 STATUSES = {"done", "partial", "refused", "failed", "planned"}
 
 
@@ -20,7 +22,9 @@ def check_shape(scene: str, document: Any) -> None:
         assert set(document) == {"error"}
     elif command in ("plan", "show") and "jobs" not in document:
         _check_plan(document)
-    elif command in ("apply", "run", "restore") and "jobs" not in document:
+    elif command in ("run-all", "plan-all"):
+        _check_night(document)
+    elif command in ("apply", "run", "restore") and "drills" not in document:
         _check_run(document)
 
 
@@ -35,6 +39,17 @@ def _check_plan(document: dict[str, Any]) -> None:
         for counts in (part["verdicts"], part["kinds"]):
             assert all(tally.keys() >= {"files", "bytes"} for tally in counts.values())
         assert all(isinstance(count, int) for count in part["changes"].values())
+
+
+def _check_night(document: dict[str, Any]) -> None:
+    assert document.keys() >= NIGHT
+    assert document["status"] in STATUSES | {"stopped"}
+    for job in document["jobs"]:
+        assert job.keys() >= NIGHT_JOB
+        assert job["status"] in STATUSES | {"stopped", "skipped"}
+        assert job["error"] is None or job["error"].keys() >= ERROR
+        assert (job["status"] == "skipped") == (job["skipped_because"] is not None)
+        assert all(refused.keys() >= ERROR for refused in job["refused"])
 
 
 def _check_run(document: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def _expire_everything(stage: Stage) -> None:
     stage.setting("partition_expiry.expiration_hours", "1")
 
 
-@scene("plan/partitions-braked", 4, planned_once=True)
+@scene("plan/partitions-braked", planned_once=True)
 def _(stage: Stage) -> Words:
     _expire_everything(stage)
     return "plan", "partition-expiry", "--out", "plan"
