@@ -116,6 +116,7 @@ def test_files_that_failed_are_named(night: FakeWarden, lakewarden: Lakewarden) 
     assert answer.code == 3
     assert "FAILED physical-deletion   s3://b/x   LW-STORE-001 denied\n" in answer.out
     assert "physical-deletion  partial  3 files deleted (3.0 GiB), 1 failed" in answer.out
+    assert "Not everything was done. It is safe to run the same command again.\n" in answer.out
 
 
 def test_after_a_night_it_says_how_to_undo_what_can_be_undone(night: FakeWarden, lakewarden: Lakewarden) -> None:

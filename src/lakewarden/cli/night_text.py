@@ -93,6 +93,8 @@ def _next(night: NightResult, config: str | None) -> Iterator[str]:
         if job.brakes and job.plan_path:
             show = to_type(f"show {shlex.quote(job.plan_path)}", config)
             yield f"What brakes hold of {job.job}: {show}"
+    if any(job.status is JobStatus.PARTIAL for job in night.jobs) and night.stopped is None:
+        yield "Not everything was done. It is safe to run the same command again."
     if night.stopped is not None:
         yield "A signal ended the night. Run the same command again: it goes on where this one stopped."
 

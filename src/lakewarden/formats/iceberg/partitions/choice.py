@@ -158,4 +158,6 @@ def _reaches(now: datetime, length: timedelta) -> bool:
 
 def _words(length: timedelta) -> str:
     hours = length / timedelta(hours=1)
-    return f"{hours / 24:g} days" if hours >= 48 and hours % 24 == 0 else f"{hours:g} hours"
+    if hours >= 48 and hours % 24 == 0:
+        return f"{hours / 24:g} days"
+    return "1 hour" if hours == 1 else f"{hours:g} hours"
