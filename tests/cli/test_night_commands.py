@@ -146,6 +146,15 @@ def test_tables_that_were_only_looked_at_are_told_beside_what_was_done(
     assert "3 files deleted (3.0 GiB); only planned: 5 files to delete" in lakewarden("run", "all").out
 
 
+def test_files_that_would_be_quarantined_are_not_said_to_be_deleted(night: FakeWarden, lakewarden: Lakewarden) -> None:
+    night.outcomes = (replace(NIGHT[1], planned={"files": 5}, to_trash=True), replace(NIGHT[2], to_trash=True))
+    answer = lakewarden("run", "all")
+    assert "3 files deleted (3.0 GiB); only planned: 5 files to move to the trash" in answer.out
+    assert "orphan-cleanup     planned  26 files to move to the trash " in answer.out
+    jobs = lakewarden("run", "all", "--output", "json").json["jobs"]
+    assert [job["to_trash"] for job in jobs] == [True, True]
+
+
 def test_where_nothing_is_enabled_the_command_says_so(warden: FakeWarden, lakewarden: Lakewarden) -> None:
     answer = lakewarden("run", "all")
     assert (answer.code, answer.out.splitlines()[0]) == (

@@ -68,7 +68,7 @@ def _what(job: JobOutcome) -> str:
     if job.error is not None:
         return "; ".join([*parts, job.error.code])
     if job.planned and (job.result is None or job.status is not JobStatus.PLANNED):
-        would = told(planned_by(job_named(job.job), job.planned))
+        would = told(planned_by(job_named(job.job), job.planned, trash=job.to_trash))
         parts.append(f"only planned: {would}" if job.result else would)
     if job.left_alone:
         tables = "1 table waits" if len(job.left_alone) == 1 else f"{number(len(job.left_alone))} tables wait"

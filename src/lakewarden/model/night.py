@@ -61,7 +61,8 @@ class JobOutcome:
     """What became of one job.
 
     `result` is what its run did; of a run that was ended early, what it had done by then. `resumed` are runs that an
-    earlier night left open and this one went on with. `planned` is what the plan would change where nothing was applied.
+    earlier night left open and this one went on with. `planned` is what the plan would change where nothing was applied;
+    `to_trash`: its files would be quarantined.
     `left_alone` are tables that wait for an earlier job, which did not do its work for them.
     """
 
@@ -74,6 +75,7 @@ class JobOutcome:
     result: RunResult | None = None
     resumed: tuple[RunResult, ...] = ()
     planned: Mapping[str, int] = field(default_factory=dict)
+    to_trash: bool = False
     refused: tuple[RefusedTable, ...] = ()
     brakes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     error: Refusal | None = None
@@ -103,6 +105,7 @@ class JobOutcome:
             "failed": [asdict(file) for result in self.results for file in result.failed],
             "failures": sum(result.failures for result in self.results),
             "planned": dict(self.planned),
+            "to_trash": self.to_trash,
             "looked_at": list(self.result.looked_at) if self.result else [],
             "refused": [asdict(table) for table in self.refused],
             "brakes": {name: list(tables) for name, tables in self.brakes.items()},

@@ -26,6 +26,7 @@ from lakewarden.night.resume import resume_open_runs
 from lakewarden.settings import Settings
 from lakewarden.steps.deployment import Deployment
 from lakewarden.steps.job import JobSpec
+from lakewarden.steps.summary import moves_to_trash
 
 Told = Callable[[NightResult], None]
 Work = Callable[[JobSpec, Asked], JobOutcome]
@@ -73,7 +74,8 @@ class Night:
             code = plan_exit(found.plan)
             status = JobStatus.REFUSED if code is Exit.REFUSED else JobStatus.PLANNED
             changes = {kind: count for kind, count in found.plan.totals()["changes"].items() if count}
-            return replace(_planned_by(spec, found), status=status, exit_code=code, planned=changes)
+            trash = bool(changes) and moves_to_trash(found.plan)
+            return replace(_planned_by(spec, found), status=status, exit_code=code, planned=changes, to_trash=trash)
 
         return self._each(plan, changing=False)
 
@@ -89,7 +91,7 @@ class Night:
         status = JobStatus(result.status)
         refused = first.result.refused or self._draft.refused
         ended = replace(self._draft, status=status, exit_code=result.exit_code, refused=refused)
-        return replace(ended, result=result, planned=result.planned)
+        return replace(ended, result=result, planned=result.planned, to_trash=result.to_trash)
 
     def _each(self, work: Work, *, changing: bool = True) -> NightResult:
         """Every job in its turn. Raises what no job may swallow, such as a signal, after all jobs were told of."""

@@ -160,6 +160,14 @@ def _(stage: Stage) -> Words:
     return "plan", "all", "--out", "plans"
 
 
+@scene("plan-all/quarantine", planned_once=True)
+def _(stage: Stage) -> Words:
+    stage.at("new")
+    _enabled(stage, "orphan_cleanup", dry_run=True)
+    stage.setting("orphan_cleanup.delete_mode", "quarantine")
+    return "plan", "all", "--select", "lake.sales.*", "--out", "plans"
+
+
 @scene("plan/changes-wait", 2, planned_once=True)
 def _(stage: Stage) -> Words:
     stage.at("new")
