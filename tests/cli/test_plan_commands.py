@@ -167,11 +167,11 @@ USED = Standing(PlanState.USED, "run-1", HOUR, "done", "3 files deleted (3.0 GiB
         (Standing(PlanState.EXPIRED, at=HOUR), "Nothing has been deleted by this plan, and it expired 2026-11-15 06:30 UTC."),
         (Standing(PlanState.OPEN, "r", HOUR, "running"), "Run r is at work on this plan since 2026-11-15 06:30 UTC"),
         (Standing(PlanState.FOREIGN), "This plan was not made by this deployment"),
-        (Standing(PlanState.UNSEEN, why="no catalog x"), "Nothing has been deleted. This plan cannot be applied: no catalog x."),
+        (Standing(PlanState.UNSEEN, why="no catalog x"), "Nothing has been deleted by this plan. This plan cannot be applied: no catalog x."),
         (Standing(PlanState.UNKNOWN, why="LW-STATE-001 away"), "Whether this plan was used is not known"),
-        (Standing(PlanState.FROZEN, at=HOUR, why="ada: month end"), "Nothing has been deleted. This deployment is frozen"),
-        (Standing(PlanState.REFUSED), "Nothing has been deleted: every table of this plan is refused or braked."),
-        (Standing(PlanState.EMPTY), "Nothing has been deleted, and this plan has nothing to delete."),
+        (Standing(PlanState.FROZEN, at=HOUR, why="ada: month end"), "Nothing has been deleted by this plan. This deployment is frozen"),
+        (Standing(PlanState.REFUSED), "Nothing has been deleted by this plan: every table of it is refused or braked."),
+        (Standing(PlanState.EMPTY), "Nothing has been deleted by this plan, and it has nothing to delete."),
     ],
 )  # fmt: skip
 def test_what_became_of_a_plan_and_no_apply_where_apply_says_no(

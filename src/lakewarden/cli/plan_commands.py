@@ -63,7 +63,7 @@ def plan(
         if shared.as_json:
             Screen().document({**result.as_json(), "standing": standing.as_json()})
         else:
-            show_plan(Screen(), result, standing, shared.config)
+            show_plan(Screen(), result, standing, shared.config, new=True)
         code, waits = plan_exit(result.plan, strict), any(result.plan.totals()["changes"].values())
     return Exit.CHANGES_WAIT if detailed_exitcode and waits and code == Exit.DONE else code
 

@@ -45,18 +45,22 @@ _KEPT = {
 _LIFTABLE = (PlanState.READY, PlanState.REFUSED, PlanState.EMPTY, PlanState.FROZEN)
 
 
-def show_plan(screen: Screen, result: PlanResult, standing: Standing, config: str | None = None) -> None:
-    """The whole plan, ending with what became of it, or with the command that does exactly this."""
+def show_plan(
+    screen: Screen, result: PlanResult, standing: Standing, config: str | None = None, *, new: bool = False
+) -> None:
+    """The whole plan, ending with what became of it, or with the command that does exactly this. `new`: made just now."""
     show_summary(screen, result.plan, result.path if standing.state in _LIFTABLE else None)
-    for line in what_next(result, standing, config):
+    for line in what_next(result, standing, config, new=new):
         screen.line(line, style="bold")
 
 
-def what_next(result: PlanResult, standing: Standing, config: str | None = None) -> list[str]:
+def what_next(result: PlanResult, standing: Standing, config: str | None = None, *, new: bool = False) -> list[str]:
     """What became of a plan and what can be done with it now. The command to apply it stands only where apply takes it."""
     plan, command = result.plan, to_type(f"apply {shlex.quote(result.path)} --yes", config)
     spec, state = JOBS[Job(plan.job)], standing.state
-    untouched = f"Nothing has been {'deleted' if spec.deletes else 'changed'}"
+    # Another plan may have had its run meanwhile, and its files may be the same.
+    untouched = f"Nothing has been {'deleted' if spec.deletes else 'changed'}{'' if new else ' by this plan'}"
+    it = "this plan" if new else "it"
     when = f"{standing.at:%Y-%m-%d %H:%M} UTC" if standing.at else ""
     its_run = to_type(f"runs {standing.run_id}", config)
     braked = [*_braked_words(plan)]
@@ -73,9 +77,7 @@ def what_next(result: PlanResult, standing: Standing, config: str | None = None)
         case PlanState.OPEN:
             return [f"Run {standing.run_id} began with this plan {when} and was stopped. To go on with it: {command}"]
         case PlanState.EXPIRED:
-            return [
-                f"{untouched} by this plan, and it expired {when}. To look again: {to_type(f'plan {plan.job}', config)}"
-            ]
+            return [f"{untouched}, and it expired {when}. To look again: {to_type(f'plan {plan.job}', config)}"]
         case PlanState.FOREIGN:
             return ["This plan was not made by this deployment, and cannot be applied here."]
         case PlanState.UNSEEN:
@@ -83,9 +85,9 @@ def what_next(result: PlanResult, standing: Standing, config: str | None = None)
         case PlanState.UNKNOWN:
             return [f"Whether this plan was used is not known: the state cannot be read ({standing.why})."]
         case PlanState.REFUSED:
-            return [f"{untouched}: every table of this plan is refused or braked.", *braked]
+            return [f"{untouched}: every table of {it} is refused or braked.", *braked]
         case PlanState.EMPTY:
-            return [f"{untouched}, and this plan has nothing to {'delete' if spec.deletes else 'change'}.", *braked]
+            return [f"{untouched}, and {it} has nothing to {'delete' if spec.deletes else 'change'}.", *braked]
         case PlanState.FROZEN:
             return [f"{untouched}. This deployment is frozen since {when} ({standing.why}). Before this plan is applied: "
                     f"{to_type('unfreeze', config)}", *braked]  # fmt: skip
@@ -97,7 +99,9 @@ def _braked_words(plan: Plan) -> Iterator[str]:
     if braked := plan.braked:
         names = ", ".join(plan.brakes)
         held = "1 table is" if len(braked) == 1 else f"{number(len(braked))} tables are"
-        yield f"{held} held by brakes ({names}). Look at them; a brake is lifted by apply --override-brake NAME."
+        # A plan is used once: who lifts one brake and then the other finds it used up.
+        at_once = ", all of them in the same apply" if len(plan.brakes) > 1 else ""
+        yield f"{held} held by brakes ({names}). Look at them; a brake is lifted by apply --override-brake NAME{at_once}."
 
 
 def show_summary(screen: Screen, plan: Plan, path: str | None = None) -> None:
