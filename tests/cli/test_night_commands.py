@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.model.errors import Refusal, StateError
+from lakewarden.model.errors import Exit, Refusal, StateError
 from lakewarden.model.night import JobOutcome, JobStatus
 from lakewarden.model.plan import Tally
 from lakewarden.model.run import FailedFile, RefusedTable, RunResult, RunStatus
@@ -106,6 +106,14 @@ def test_failed_and_skipped_jobs_say_why(night: FakeWarden, lakewarden: Lakeward
     )
     assert f"physical-deletion  skipped  {why}" in answer.out
     assert answer.out.endswith("failed: 1 failed, 1 skipped in 1.0 s\n")
+
+
+def test_a_frozen_night_says_what_lifts_the_freeze(night: FakeWarden, lakewarden: Lakewarden) -> None:
+    why = "ana froze this deployment on 2026-11-15 06:00 UTC"
+    night.outcomes = (JobOutcome("orphan-cleanup", JobStatus.SKIPPED, Exit.REFUSED, skipped_because=why),)
+    answer = lakewarden("run", "all", "--config", "my.toml")
+    assert answer.code == 4
+    assert "When the reason for the freeze is gone: lakewarden unfreeze --config my.toml\n" in answer.out
 
 
 def test_files_that_failed_are_named(night: FakeWarden, lakewarden: Lakewarden) -> None:

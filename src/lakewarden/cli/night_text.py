@@ -11,6 +11,7 @@ from lakewarden.cli.run_text import way_back
 from lakewarden.cli.screen import Screen, number
 from lakewarden.cli.to_type import to_type
 from lakewarden.jobs.registry import job_named
+from lakewarden.model.errors import Exit
 from lakewarden.model.night import JobOutcome, JobStatus, NightResult
 from lakewarden.model.run import PlanResult, RefusedTable
 from lakewarden.steps.summary import planned_by, told, what_it_did
@@ -93,6 +94,8 @@ def _next(night: NightResult, config: str | None) -> Iterator[str]:
         if job.brakes and job.plan_path:
             show = to_type(f"show {shlex.quote(job.plan_path)}", config)
             yield f"What brakes hold of {job.job}: {show}"
+    if any(job.status is JobStatus.SKIPPED and job.exit_code is Exit.REFUSED for job in night.jobs):
+        yield f"When the reason for the freeze is gone: {to_type('unfreeze', config)}"
     if any(job.status is JobStatus.PARTIAL for job in night.jobs) and night.stopped is None:
         yield "Not everything was done. It is safe to run the same command again."
     if night.stopped is not None:
