@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 import threading
 from typing import Any
 
 import pytest
 
 from lakewarden.cli import step as module
+from lakewarden.cli.bars import Bars
 from lakewarden.cli.options import Form, Shared
 from lakewarden.cli.progress import Lines, reporting
 from lakewarden.cli.step import Step, duration
+from tests.golden.command import on_screen
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -102,3 +106,49 @@ def test_on_a_terminal_finished_steps_stay_and_stdout_is_clean(capsys: Any) -> N
     said = capsys.readouterr()
     assert said.out == ""
     assert "✓ list  1 of 2" in said.err
+
+
+class SlowTerminal(io.StringIO):
+    """A terminal that is asked what it can print by a step that ends, and answers when another thread has drawn, if it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.drawn = threading.Event(), threading.Event()
+        self.ends: threading.Thread | None = None
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:
+        if threading.current_thread() is self.ends:
+            self.asked.set()
+            self.drawn.wait(0.5)
+        return "utf-8"
+
+
+def test_no_step_that_is_over_is_wiped_out_by_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = SlowTerminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    under_way = [Step("compare", 0), Step("start Spark", 0)]
+
+    def draw() -> None:
+        terminal.asked.wait(10)
+        bars.show([])
+        bars.show(under_way)
+        terminal.drawn.set()
+
+    with Bars() as bars:
+        bars.show([Step("load tables", 0)])
+        bars.ended(Step("start", 0), True)
+        other = threading.Thread(target=draw)
+        other.start()
+        terminal.ends = threading.current_thread()
+        bars.ended(Step("load tables", 0), True)
+        terminal.ends = None
+        other.join()
+        bars.show([])
+    left = [line for line in on_screen(terminal.getvalue()).splitlines() if line.strip()]
+    assert left == ["✓ start  0.0 s", "✓ load tables  0.0 s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from types import TracebackType
 from typing import Any, cast
 
@@ -17,19 +18,44 @@ from lakewarden.cli.step import Step, duration, line_of
 BAR = 20
 
 
+class OneAtATime(Console):
+    """A console on which one thread at a time makes up what it prints and writes it.
+
+    Rich makes it up and writes it apart. Whatever another thread draws in between is drawn from where the cursor is not
+    yet, and wipes out the line above: a step that is over, or the command itself.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.turn = RLock()
+
+    def __enter__(self) -> OneAtATime:
+        self.turn.acquire()
+        super().__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self.turn.release()
+
+
 class Bars:
     """Steps at the bottom of a terminal."""
 
     def __init__(self) -> None:
         self._under_way: list[Step] = []
         self._spinner = Spinner("dots")
+        console = OneAtATime(stderr=True, highlight=False)
         self._live = Live(
             get_renderable=self._draw,
-            console=Console(stderr=True, highlight=False),
+            console=console,
             transient=True,
             refresh_per_second=8,
             redirect_stdout=False,
         )
+        self._live._lock = console.turn  # of two locks each could be held by one of two threads, for ever
 
     def __enter__(self) -> Bars:
         self._live.start()
