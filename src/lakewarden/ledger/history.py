@@ -87,9 +87,7 @@ class History:
             else:
                 # The same rows as before, put back after the file was lost.
                 connection.execute(update(history_files).where(history_files.c.file_id == number).values(**values))
-            for chunk in chunks(entries, CHUNK):
-                rows = [entry.key._asdict() | {"month": entry.month, "file_id": number} for entry in chunk]
-                put(connection, history_snapshots, rows, only=())
+            _enter(connection, entries, number)
             return True
 
     def known(self, keys: Iterable[Key]) -> set[Key]:
@@ -125,6 +123,18 @@ class History:
             connection.execute(update(history_files).where(history_files.c.uri == uri).values(lost=why))
         return int(gone)
 
+    def find_again(self, uri: str, entries: Sequence[Entry]) -> int:
+        """Let a lost file count again, with those of its snapshots that no other file has by now. How many those are."""
+        with self._connections.write() as connection:
+            lost = select(history_files.c.file_id).where(history_files.c.uri == uri, history_files.c.lost.is_not(None))
+            if (number := connection.execute(lost).scalar_one_or_none()) is None:
+                return 0
+            known = set(_known(connection, [entry.key for entry in entries]))
+            connection.execute(update(history_files).where(history_files.c.file_id == number).values(lost=None))
+            fresh = [entry for entry in entries if entry.key not in known]
+            _enter(connection, fresh, number)
+            return len(fresh)
+
     def by_month(self) -> dict[tuple[str, str], int]:
         """How many snapshots each table has in each month, by (month, uuid): what summaries have to add up to."""
         kind = (history_snapshots.c.month, history_snapshots.c.uuid)
@@ -150,6 +160,12 @@ class History:
                 rows = connection.execute(query.where(history_snapshots.c.snapshot_id.in_(chunk)))
                 found += [_place(row._mapping) for row in rows]
         return found
+
+
+def _enter(connection: Connection, entries: Sequence[Entry], number: int) -> None:
+    for chunk in chunks(entries, CHUNK):
+        rows = [entry.key._asdict() | {"month": entry.month, "file_id": number} for entry in chunk]
+        put(connection, history_snapshots, rows, only=())
 
 
 def _places() -> Select[Any]:

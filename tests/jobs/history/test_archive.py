@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from lakewarden.model.errors import ArchiveDamagedError
+from lakewarden.model.errors import ArchiveDamagedError, NotFoundError
 from lakewarden.pipeline.history.rows import read_file
 from lakewarden.steps.history import files as archive_files
 from tests.jobs.history.archived import HISTORY, ROWS, Site, committed_again, ids
@@ -70,6 +70,34 @@ def test_a_table_that_is_upgraded_is_not_archived_again(tmp_path: Path) -> None:
         assert table.snapshots()[0].sequence_number == 0
         assert site.run(HISTORY).changed == {"rows": 0}
         assert len(site.warden.audit_who(str(table.snapshots()[0].snapshot_id))) == 1
+
+
+def test_a_snapshot_whose_parent_expired_is_not_archived_again(tmp_path: Path) -> None:
+    """PyIceberg takes the parent out of what is left: else each of its expiries would count a commit once more."""
+    with Site.at(tmp_path) as site:
+        table = site.iceberg("events", 3)
+        assert site.run(HISTORY).changed == {"rows": 3}
+        first, second, _ = table.snapshots()
+        table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+        assert table.refresh().snapshots()[0].parent_snapshot_id is None
+        assert site.run(HISTORY).changed == {"rows": 0}
+        (row,) = (row for row in site.rows() if row["snapshot_id"] == second.snapshot_id)
+        assert row["parent_id"] == first.snapshot_id
+        assert len(site.warden.audit_origin(str(second.snapshot_id))["origins"]) == 1
+        assert site.warden.audit_downstream(str(second.snapshot_id))["from"][0]["state"] == "live"
+
+
+def test_a_tag_of_an_older_version_is_the_same_commit(tmp_path: Path) -> None:
+    """What it does not know is left out of its copy."""
+    with Site.at(tmp_path) as site:
+        table = site.paimon("clicks", 2)
+        document = json.loads((table.path / "snapshot/snapshot-1").read_text())
+        assert site.run(HISTORY).changed == {"rows": 2}
+        left_out = {"uuid", "writerVersion", "operation", "nextRowId", "properties"}
+        copy = {name: value for name, value in document.items() if name not in left_out} | {"watermark": None}
+        (table.path / "tag").mkdir(exist_ok=True)
+        (table.path / "tag/tag-old").write_text(json.dumps(copy))
+        assert site.run(HISTORY).changed == {"rows": 0}
 
 
 def test_a_table_that_two_catalogs_show_is_archived_once(tmp_path: Path) -> None:
@@ -202,3 +230,54 @@ def test_a_lost_file_is_named_and_what_tables_still_have_is_archived_anew(tmp_pa
         shutil.rmtree(site.path(whole).parent)
         gone = site.plan(HISTORY)
         assert "is gone" in gone.plan.detail["lost"][whole.uri]
+
+
+def test_a_lost_file_that_is_there_again_counts_again(tmp_path: Path) -> None:
+    """A mount that was away for one night must not cost the rows of snapshots that no table has any more."""
+    with Site.at(tmp_path) as site:
+        table = site.iceberg("events", 3)
+        site.run(HISTORY)
+        first = table.history()[0].snapshot_id
+        table.maintenance.expire_snapshots().by_id(first).commit()
+        (file,) = site.files()
+        path = site.path(file)
+        path.rename(path.with_suffix(".away"))
+        assert site.run(HISTORY).changed == {"rows": 2}
+        with pytest.raises(NotFoundError):
+            site.warden.audit_origin(str(first))
+        assert "found" not in site.plan(HISTORY).plan.detail
+
+        path.with_suffix(".away").rename(path)
+        plan = site.plan(HISTORY)
+        assert (plan.plan.detail, plan.table("db.events").changes) == ({"found": [file.uri]}, {"rows": 0})
+        result = site.apply(plan)
+        assert result.changed == {"rows": 0}
+        assert {"file": file.uri, "rows": 1} in [
+            step["detail"] for step in site.warden.run_detail(result.run_id)["steps"]
+        ]
+        (found,) = site.warden.audit_origin(str(first))["origins"]
+        assert (found["state"], found["archive_file"]) == ("archived", file.uri)
+        assert "lost_archive_files" not in site.warden.audit_origin(str(first))
+        # What was archived anew meanwhile has a row in both files, and counts once.
+        assert site.warden._deployment.ledger.history.snapshots() == 3
+        second = table.history()[-1].snapshot_id
+        assert len(site.warden.audit_origin(str(second))["origins"]) == 1
+        assert site.plan(HISTORY).plan.detail == {}
+
+
+def test_a_file_that_only_looks_like_the_lost_one_stays_lost(tmp_path: Path) -> None:
+    with Site.at(tmp_path) as site:
+        site.iceberg("events", 2)
+        site.run(HISTORY)
+        (file,) = site.files()
+        data = site.path(file).read_bytes()
+        site.path(file).unlink()
+        site.run(HISTORY)
+        site.path(file).write_bytes(data)
+        plan = site.plan(HISTORY)
+        assert plan.plan.detail == {}, "the same rows were archived again under the same name"
+        lost = next(iter(site.files()))
+        assert lost.lost is None
+        site.path(lost).write_bytes(data[:-1])
+        site.run(HISTORY)
+        assert site.plan(HISTORY).plan.detail.get("found") is None

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakewarden.jobs.history.load_time import load_ms_of
 from lakewarden.jobs.history.months import due_months
-from lakewarden.ledger.history import Key
+from lakewarden.ledger.history import HistoryFile, Key
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, Refusal, UnsupportedTableError
 from lakewarden.model.history import HistoryPolicy, MetadataSize
@@ -48,7 +48,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     chosen = chosen_of(fleet, request, policies)
 
     progress("check the archive", 0, 0)
-    files = [file for file in deployment.ledger.history.files() if file.lost is None]
+    files = deployment.ledger.history.files()
     lost = {file.file_id: why for file, why in damaged_files(deployment, files)}
 
     progress("compare", 0, 0)
@@ -57,7 +57,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
 
     progress("write the plan", 0, 0)
     tables = tuple(_tables(deployment, states, policies, surveys, now))
-    result = draw_up(deployment, request, fleet, Job.HISTORY, now, tables=tables, detail=_lost_detail(files, lost))
+    result = draw_up(deployment, request, fleet, Job.HISTORY, now, tables=tables, detail=_archive_detail(files, lost))
     log.info("plan written", plan=result.plan.plan_id, rows=result.plan.totals()["changes"].get("rows", 0))
     return result
 
@@ -137,6 +137,9 @@ def _detail(survey: Survey, months: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _lost_detail(files: Sequence[Any], lost: Mapping[int, str]) -> dict[str, Any]:
-    """Files of the archive that are to be noted as lost: what tables still have of them is archived anew."""
-    return {"lost": {file.uri: lost[file.file_id] for file in files if file.file_id in lost}} if lost else {}
+def _archive_detail(files: Sequence[HistoryFile], lost: Mapping[int, str]) -> dict[str, Any]:
+    """Files of the archive that are to be noted as lost: what tables still have of them is archived anew. And files that
+    were noted as lost and are whole again: a mount that was away, or a copy from a backup."""
+    gone = {file.uri: lost[file.file_id] for file in files if file.file_id in lost and file.lost is None}
+    found = [file.uri for file in files if file.file_id not in lost and file.lost is not None]
+    return ({"lost": gone} if gone else {}) | ({"found": found} if found else {})

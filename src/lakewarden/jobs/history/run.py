@@ -17,7 +17,7 @@ from lakewarden.pipeline.history.rows import HISTORY, to_arrow
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
-from lakewarden.steps.history.files import archive, damaged_files, unarchived
+from lakewarden.steps.history.files import archive, damaged_files, take_back, unarchived
 from lakewarden.steps.history.monthly import sum_up
 from lakewarden.steps.observe.fleet import load_states, pointers_of
 
@@ -26,7 +26,8 @@ LOADS = 3  # before and after: one alone says more of the moment than of the tab
 ROWS_A_FILE = 50_000
 BYTES_A_FILE = 64 << 20
 TRIMMED_BY = "lakewarden.history.trimmed-by-run"
-ARCHIVED, TRIMMED, SUMMED, LOST = "archived", "trimmed", "summed up", "archive file lost"
+ARCHIVED, TRIMMED, SUMMED = "archived", "trimmed", "summed up"
+LOST, FOUND = "archive file lost", "archive file found again"
 
 
 class Run(TableRun):
@@ -49,8 +50,9 @@ class Run(TableRun):
         return {kind: count for kind, count in counts.items() if count or kind == "rows"}
 
     def change(self, tables: Sequence[TablePlan]) -> None:
-        """What the archive has lost is noted first, then every table, then the months."""
+        """What the archive has lost, and what of that is there again, is noted first; then every table, then the months."""
         self._note_lost()
+        self._note_found()
         pointers = pointers_of(self.deployment.formats.values())
         done = 0
         for several in chunks(tables, TABLES_AT_ONCE):
@@ -70,6 +72,15 @@ class Run(TableRun):
             gone = self.deployment.ledger.history.lose(file.uri, why)
             self.log.error("archive file lost", uri=file.uri, rows=gone, why=why)
             self.deployment.ledger.runs.step(self.run_id, LOST, {"file": file.uri, "why": why, "rows": gone})
+
+    def _note_found(self) -> None:
+        """What expired meanwhile is in no table any more: without its file it would be in no answer for ever."""
+        for file in self.deployment.ledger.history.files():
+            if file.lost is None or file.uri not in self.plan.detail.get("found", ()):
+                continue
+            if (rows := take_back(self.deployment, file)) is not None:
+                self.log.info("archive file found again", uri=file.uri, rows=rows)
+                self.deployment.ledger.runs.step(self.run_id, FOUND, {"file": file.uri, "rows": rows})
 
     def _gather(self, state: TableState | None, table: TablePlan) -> None:
         """Keep a table's rows until there are enough for a file; its log is cut when they are archived."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakewarden.ledger.history import Entry, HistoryFile, Key
 from lakewarden.model.errors import ArchiveDamagedError, StoreUnavailableError
-from lakewarden.pipeline.history.rows import checked, month_of, packed
+from lakewarden.pipeline.history.rows import checked, month_of, packed, read_file
 from lakewarden.steps.deployment import Deployment
 
 TRIES = 8
@@ -40,6 +40,18 @@ def unarchived(deployment: Deployment, rows: pa.Table) -> pa.Table:
     known = deployment.ledger.history.known(keys)
     first = {key: place for place, key in reversed(list(enumerate(keys))) if key not in known}
     return rows.take(pa.array(sorted(first.values()), pa.int64()))
+
+
+def take_back(deployment: Deployment, file: HistoryFile) -> int | None:
+    """Let a file that was noted as lost count again; how many snapshots that brings back. None if it is not whole.
+
+    Whatever was archived anew since has two rows then, and is counted once, as wherever rows of the archive are read.
+    """
+    try:
+        rows = read_file(deployment.stores, file.uri, file.sha256)
+    except ArchiveDamagedError:
+        return None
+    return deployment.ledger.history.find_again(file.uri, list(_entries(rows)))
 
 
 def damaged_files(deployment: Deployment, files: Sequence[HistoryFile]) -> Iterator[tuple[HistoryFile, str]]:

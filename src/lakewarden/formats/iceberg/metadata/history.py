@@ -18,8 +18,9 @@ from lakewarden.model.uri import canonical
 
 LIST_FIELDS = {"path": "manifest_path", "snapshot": "added_snapshot_id"}
 ENTRY_FIELDS = {"path": "data_file.file_path", "snapshot": "snapshot_id"}
-# What a snapshot keeps for life. A table that is upgraded gives its old snapshots more fields, such as a sequence number.
-FOR_LIFE = ("snapshot-id", "parent-snapshot-id", "timestamp-ms", "manifest-list", "manifests", "summary")
+# What a snapshot keeps for life, and no other has. The rest may be written anew: an upgrade gives old snapshots a sequence
+# number, PyIceberg takes away a parent that expired, and says an operation where a summary has none.
+FOR_LIFE = ("snapshot-id", "timestamp-ms", "manifest-list", "manifests")
 
 Trim = Callable[[str, str, int, Mapping[str, str]], "Version | None"]
 

@@ -13,6 +13,11 @@ from lakewarden.model.history import HeldBy, MetadataSize, SnapshotRow, digest_o
 from lakewarden.model.ports import Files, ReadAvro
 from lakewarden.model.table import TableState
 
+# What every copy of a snapshot has, and no other snapshot: a tag's file says more, and a tag or changelog that an older
+# version of Paimon made leaves out what that version does not know.
+FOR_LIFE = (
+    "id", "schemaId", "baseManifestList", "deltaManifestList", "commitUser", "commitIdentifier", "commitKind", "timeMillis",
+)  # fmt: skip
 # What a tag's file has beyond the snapshot that it is a copy of.
 OF_TAGS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
@@ -65,7 +70,7 @@ def snapshot_rows(table: PaimonTable) -> list[SnapshotRow]:
         if name:
             refs.setdefault(digest, set()).add(name)
     try:
-        rows = [_row(table, snapshot, sorted(refs.get(digest, ()))) for digest, snapshot in found.items()]
+        rows = [_row(table, one, digest, sorted(refs.get(digest, ()))) for digest, one in found.items()]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnreadableMetadataError(
             f"a snapshot file of {table.location} garbles a field ({type(error).__name__}: {error}); "
@@ -75,11 +80,8 @@ def snapshot_rows(table: PaimonTable) -> list[SnapshotRow]:
 
 
 def snapshot_digest(snapshot: Snapshot) -> str:
-    return _digest(snapshot)[1]
-
-
-def _digest(snapshot: Snapshot) -> tuple[str, str]:
-    return digest_of({key: value for key, value in snapshot.document.items() if key not in OF_TAGS})
+    document = snapshot.document
+    return digest_of({key: document[key] for key in FOR_LIFE if document.get(key) is not None})[1]
 
 
 def _named(table: PaimonTable) -> Iterator[tuple[str, Snapshot]]:
@@ -91,9 +93,9 @@ def _named(table: PaimonTable) -> Iterator[tuple[str, Snapshot]]:
         yield from (("", changelog) for changelog in branch.changelogs)
 
 
-def _row(table: PaimonTable, snapshot: Snapshot, refs: Sequence[str]) -> SnapshotRow:
+def _row(table: PaimonTable, snapshot: Snapshot, digest: str, refs: Sequence[str]) -> SnapshotRow:
     document = snapshot.document
-    text, digest = _digest(snapshot)
+    text, _ = digest_of({key: value for key, value in document.items() if key not in OF_TAGS})
     operation = snapshot.commit_kind.lower()
     own = {"commit.user": snapshot.commit_user, "commit.identifier": str(snapshot.commit_identifier)}
     summary = {keys.OPERATION: operation, **own, **summary_of(document.get("properties"))}
