@@ -49,6 +49,16 @@ def test_what_is_no_commit_has_no_changes() -> None:
     assert read({"name": "t", "schema": {}, "stage-create": True}) == []
 
 
+def test_what_a_writer_says_of_itself_may_have_any_name() -> None:
+    said = {"operation": "append", "Name": "n", "Updates": "u", "snap-shot": "s"}
+    update = {"action": "add-snapshot", "snapshot": {"snapshot-id": 1, "summary": said}}
+    (found,) = read(
+        {"updates": [update, {"action": "set-properties", "updates": {"Summary": "x", "table_changes": "y"}}]}
+    )
+    assert found.summaries == (said,)
+    assert found.set_properties == {"Summary": "x", "table_changes": "y"}
+
+
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("Deflate", zlib.compress)])
 def test_a_packed_body_is_unpacked(encoding: str, pack: Any) -> None:
     (found,) = read(pack(json.dumps({"updates": [SNAPSHOT]}).encode()), encoding)
@@ -72,6 +82,13 @@ BAD = {
     "a snapshot that is none": b'{"updates": [{"action": "add-snapshot", "snapshot": 1}]}',
     "a summary that is none": b'{"updates": [{"action": "add-snapshot", "snapshot": {"summary": [1]}}]}',
     "a value that is no text": b'{"updates": [{"action": "add-snapshot", "snapshot": {"summary": {"writer.id": 1}}}]}',
+    "updates under another name": b'{"Updates": [{"action": "add-snapshot"}]}',
+    "tables under another name": b'{"table_changes": []}',
+    "an action under another name": b'{"updates": [{"ACTION": "add-snapshot"}]}',
+    "a snapshot under another name": b'{"updates": [{"action": "add-snapshot", "snap-shot": {}, "snapshot": {}}]}',
+    "a summary under another name": b'{"updates": [{"action": "add-snapshot", "snapshot": {"Summary": {}}}]}',
+    "a table under another name": b'{"table-changes": [{"identifier": {"Name": "t", "namespace": ["a"]}}]}',
+    "an action in a list": b'{"updates": [{"action": ["add-snapshot"]}]}',
     "too many values": b'{"x": [' + b"[]," * 9_000_000 + b"[]]}",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from lakewarden.foreign.json_text import read_object
@@ -16,6 +17,11 @@ _WINDOW = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate"
 # A body of 64 MiB that is all snapshots has about two million values.
 MOST_VALUES = 8_000_000
 UPDATES, TABLES = "updates", "table-changes"
+# The names by which a body is judged.
+_NAMES = frozenset({
+    UPDATES, TABLES, "requirements", "identifier", "namespace", "name", "action", "type", "snapshot", "summary", "updated",
+    "removals", "removed", "metadata-location", "overwrite",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def changes_in(body: bytes, encoding: str, most_bytes: int, *, of_tables: bool =
         plain = _unpacked(body, encoding.strip().lower(), most_bytes)
         if plain.startswith(GZIP_MAGIC):
             raise ValueError("it is packed, and does not say so")
-        document = read_object(plain, "the body", most_bytes=most_bytes, most_values=MOST_VALUES)
+        document = _named(read_object(plain, "the body", most_bytes=most_bytes, most_values=MOST_VALUES))
         if of_tables and (wrong := [name for name in (UPDATES, TABLES) if _is_no_list(document.get(name))]):
             raise TypeError(f"{wrong[0]} is not a list")
         return list(_changes(document))
@@ -106,9 +112,10 @@ def _change(document: Mapping[str, Any], names: tuple[str, ...] | None) -> Chang
     removed: list[str] = []
     for update in _listed(document.get(UPDATES) or [], UPDATES):
         # Servers read an action's name whatever its case.
-        match str(update.get("action", "")).lower():
+        match _text(update, "action").lower():
             case "add-snapshot":
-                summaries.append(_texts(_object(update.get("snapshot"), "snapshot").get("summary") or {}, "summary"))
+                snapshot = _named(_object(update.get("snapshot"), "snapshot"))
+                summaries.append(_texts(snapshot.get("summary") or {}, "summary"))
             case "set-properties":
                 # Servers know the list by the name that the specification once had, too.
                 for name in ("updates", "updated"):
@@ -117,7 +124,7 @@ def _change(document: Mapping[str, Any], names: tuple[str, ...] | None) -> Chang
                 for name in ("removals", "removed"):
                     removed += [str(one) for one in update.get(name) or []]
     wanted = _listed(document.get("requirements") or [], "requirements")
-    creates = any(str(one.get("type", "")).lower() == "assert-create" for one in wanted)
+    creates = any(_text(one, "type").lower() == "assert-create" for one in wanted)
     return Change(_names(document.get("identifier")) or names, tuple(summaries), given, tuple(removed), creates)
 
 
@@ -129,20 +136,43 @@ def _is_no_list(value: Any) -> bool:
 def _names(identifier: Any) -> tuple[str, ...] | None:
     if identifier is None:
         return None
-    found = _object(identifier, "identifier")
+    found = _named(_object(identifier, "identifier"))
     return (*(str(one) for one in found.get("namespace") or ()), str(found.get("name", "")))
 
 
 def _listed(value: Any, name: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
-    return [_object(one, f"an entry of {name}") for one in value]
+    return [_named(_object(one, f"an entry of {name}")) for one in value]
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"{name} is not an object")
     return value
+
+
+def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object of the specification's. Some readers of JSON take `Updates` or `table_changes` for what others read past."""
+    for name in value:
+        if name not in _NAMES and (loosely := _loosely(name)) in _LOOSELY:
+            raise ValueError(f"it has {name!r}, which some catalogs may read as {_LOOSELY[loosely]!r}")
+    return value
+
+
+@lru_cache(4096)
+def _loosely(name: str) -> str:
+    return name.strip().casefold().replace("-", "").replace("_", "")
+
+
+_LOOSELY = {_loosely(name): name for name in sorted(_NAMES)}
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name, "")
+    if not isinstance(found, str):
+        raise TypeError(f"{name} is no text")
+    return found
 
 
 def _texts(value: Any, name: str) -> Mapping[str, str]:
