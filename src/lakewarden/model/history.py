@@ -50,7 +50,8 @@ class SnapshotRow:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        return tuple(inputs_of(self.summary.get(keys.INPUTS, "")))
+        # A summary may name one of them a million times.
+        return tuple(dict.fromkeys(inputs_of(self.summary.get(keys.INPUTS, ""))))
 
 
 class HeldBy(NamedTuple):

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.pipeline.history.closure import NODE, NOTE, TABLE, Start, downstream
+from lakewarden.pipeline.history.closure import EDGE, NODE, NOTE, TABLE, Start, downstream, graph_of
 from lakewarden.pipeline.history.edges import EDGES, READ, edges_of, hash_of
 from lakewarden.pipeline.history.rows import HISTORY
 
-Snapshot = tuple[str, int, Sequence[tuple[str, int]]]
+Place = tuple[str, int]
+Snapshot = tuple[str, int, Sequence[Place]]
+Lake = dict[Place, list[Place]]
 SCHEMA = pa.schema([HISTORY.field(name) for name in READ])
 
 
@@ -101,27 +107,75 @@ def test_a_chain_of_a_hundred_thousand() -> None:
     assert [row["a"] for row in answer if row["kind"] == TABLE] == [99_999]
 
 
+def test_an_id_that_every_table_has_costs_no_edge_for_each_pair() -> None:
+    """A thousand tables of Paimon's count from 1, and a writer names its inputs by number alone: no ten million edges."""
+    tables = [(f"t{table}", number, []) for table in range(1000) for number in (1, 2)]
+    edges = edges_of(table_of([*tables, *(("mart", 10**9 + n, [("", 2)]) for n in range(10_000))]), 0)
+    tracemalloc.start()
+    answer = downstream(edges, Start(2, hash_of("t5")), 10).to_pylist()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [row["a"] for row in answer if row["kind"] == TABLE] == [10_000]
+    assert [row["c"] for row in answer if row["kind"] == EDGE] == [1] * 10
+    assert most < 64 << 20
+
+
 INPUTS = st.lists(st.tuples(st.sampled_from(["", "a", "b", "c", "nowhere"]), st.integers(0, 6)), max_size=3)
 LAKES = st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), INPUTS, min_size=1, max_size=14)
 
 
+def sources_of(lake: Lake, node: Place, wanted: Place) -> list[Place]:
+    """What an input can be; nothing if nobody has it."""
+    name, one = wanted
+    have = [other for other in lake if other[1] == one]
+    if name:
+        found = [other for other in have if other[0] == name]
+    else:
+        found = [other for other in have if other[0] == node[0]] or have
+    return [other for other in found if other != node]
+
+
+@settings(max_examples=200, deadline=None)
+@given(LAKES, st.integers(0, 6))
+def test_each_line_between_two_that_are_shown_is_told_and_whether_it_is_a_guess(lake: Lake, number: int) -> None:
+    snapshots = [(name, one, inputs) for (name, one), inputs in lake.items()]
+    answer = downstream(edges_of(table_of(snapshots), 7), Start(number), 10**6).to_pylist()
+    shown = [snapshots[row["b"]][:2] for row in answer if row["kind"] == NODE]
+    told = {(shown[row["a"]], shown[row["b"]]): bool(row["c"]) for row in answer if row["kind"] == EDGE}
+    expected: dict[tuple[Place, Place], bool] = {}
+    for node in shown:
+        for one_input in lake[node]:
+            found = sources_of(lake, node, one_input)
+            for source in (one for one in found if one in shown):
+                # Certain if any way of naming it is.
+                expected[source, node] = expected.get((source, node), True) and len(found) > 1
+    assert told == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(LAKES)
+def test_lines_between_tables_are_those_between_their_snapshots(lake: Lake) -> None:
+    snapshots = [(name, one, inputs) for (name, one), inputs in lake.items()]
+    expected: Counter[tuple[str, str]] = Counter()
+    for node, inputs in lake.items():
+        for one_input in inputs:
+            expected.update((source[0], node[0]) for source in sources_of(lake, node, one_input))
+    graph = graph_of(edges_of(table_of(snapshots), 7))
+    tables = [snapshots[place][0] for place in graph.place]
+    told: Counter[tuple[str, str]] = Counter()
+    for source, target in zip(graph.source, graph.target, strict=True):
+        told[tables[source], tables[target]] += 1
+    letters = np.array([ord(table) for table in tables], np.int64)
+    for source, target, many in zip(*graph.shared.between(letters), strict=True):
+        told[chr(source), chr(target)] += int(many)
+    assert told == expected
+
+
 @settings(max_examples=200, deadline=None)
 @given(LAKES, st.integers(0, 6), st.sampled_from([None, "a", "b"]))
-def test_the_same_as_a_plain_walk(
-    lake: dict[tuple[str, int], list[tuple[str, int]]], number: int, table: str | None
-) -> None:
+def test_the_same_as_a_plain_walk(lake: Lake, number: int, table: str | None) -> None:
     snapshots = [(name, one, inputs) for (name, one), inputs in lake.items()]
-
-    def sources(node: tuple[str, int], given: tuple[str, int]) -> list[tuple[str, int]] | None:
-        """What an input is; None if nobody has it."""
-        name, one = given
-        have = [other for other in lake if other[1] == one]
-        if name:
-            found = [other for other in have if other[0] == name]
-        else:
-            found = [other for other in have if other[0] == node[0]] or have
-        return [other for other in found if other != node]
-
+    sources = partial(sources_of, lake)
     expected = {node: 0 for node in lake if node[1] == number and table in (None, node[0])}
     frontier = set(expected)
     level = 0

@@ -49,10 +49,11 @@ class Names:
         own = np.unique(tables)
         return Names(np.concatenate([names[first], own]), np.concatenate([tables[first], own]))
 
-    def fit(self, names: Ints, tables: Ints) -> NDArray[np.bool_]:
-        """Whether each name is or was one of the table beside it."""
-        found: NDArray[np.bool_] = np.isin(names ^ (tables * MIX), self.name ^ (self.table * MIX))
-        return found
+    def each(self, names: Ints) -> tuple[Ints, Ints]:
+        """Of each name the tables that are or were called so: the name's place in the list, and the table."""
+        order = np.argsort(self.name, kind="stable")
+        place, at = _between(self.name[order], names)
+        return place, self.table[order][at]
 
     def tables(self, name: int) -> Ints:
         """The tables that are or were called so."""
@@ -62,6 +63,48 @@ class Names:
     def same(self, name: int) -> Ints:
         """Every name of the tables that are or were called so; at least this one."""
         return np.append(self.name[np.isin(self.table, self.tables(name))], name)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Inputs that name no table and whose id the own table does not have: each is every snapshot that has the id.
+
+    Ids of Paimon tables are small numbers, and every table has them. With an edge for each pair there would be as many as
+    all tables times all commits; so an id is one place, to which its snapshots lead and from which the commits come.
+    """
+
+    of: Ints  # the place of each snapshot; -1 where nobody names its id so
+    offsets: Ints  # where in `targets` each place begins, and the end
+    targets: Ints
+
+    @staticmethod
+    def of_inputs(ids: Ints, wanted: Ints, targets: Ints) -> Shared:
+        named, place = np.unique(wanted, return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        offsets = np.searchsorted(place[order], np.arange(len(named) + 1))
+        of = np.full(len(ids), -1, np.int64)
+        has, at = _between(named, ids)
+        of[has] = at
+        return Shared(of, offsets, targets[order])
+
+    def pairs(self, shown: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """The edges between some snapshots: from, to, and whether other snapshots have the id as well."""
+        place = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        is_shown = np.isin(self.targets, shown)
+        target, place = self.targets[is_shown], place[is_shown]
+        order = np.argsort(self.of[shown], kind="stable")
+        edge, at = _between(self.of[shown][order], place)
+        several = np.bincount(self.of[self.of >= 0], minlength=len(self.offsets)) > 1
+        return shown[order][at], target[edge], several[place[edge]]
+
+    def between(self, groups: Ints) -> tuple[Ints, Ints, Ints]:
+        """How many edges lead from one group of snapshots to another: from, to, how many. `groups` has each snapshot's."""
+        has = np.flatnonzero(self.of >= 0)
+        place = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        source, many = np.unique(np.stack([self.of[has], groups[has]]), axis=1, return_counts=True)
+        target, made = np.unique(np.stack([place, groups[self.targets]]), axis=1, return_counts=True)
+        edge, at = _between(source[0], target[0])
+        return source[1][at], target[1][edge], many[at] * made[edge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +120,7 @@ class Graph:
     source: Ints  # of each resolved edge
     target: Ints
     guessed: NDArray[np.bool_]
+    shared: Shared
     unknown_table: Ints  # of each edge whose input no snapshot is: what it names, 0 for no table
     unknown_id: Ints
     unknown_target: Ints
@@ -93,27 +137,27 @@ def graph_of(edges: pa.Table) -> Graph:
     names = Names.of(column["name"], column["table"])
     has = np.flatnonzero(edges["input_id"].is_valid().to_numpy(zero_copy_only=False))
     target, wanted, named = number[has], column["input_id"][has], column["input_table"][has]
-    has_name = edges["input_table"].is_valid().to_numpy(zero_copy_only=False)[has]
-    by_id = np.argsort(node["id"], kind="stable")
-    sorted_ids = node["id"][by_id]
-    low, high = np.searchsorted(sorted_ids, wanted, "left"), np.searchsorted(sorted_ids, wanted, "right")
-    many = high - low
-    edge = np.repeat(np.arange(len(wanted)), many)
-    found = by_id[np.repeat(low, many) + (np.arange(len(edge)) - np.repeat(np.cumsum(many) - many, many))]
-    own = node["table"][found] == node["table"][target[edge]]
-    right = names.fit(named[edge], node["table"][found])
-    has_own = np.bincount(edge[own], minlength=len(wanted)) > 0
-    kept = np.where(has_name[edge], right, own | ~has_own[edge]) & (found != target[edge])
-    edge, found = edge[kept], found[kept]
-    several = np.bincount(edge, minlength=len(wanted)) > 1
-    lost = np.flatnonzero(np.bincount(edge, minlength=len(wanted)) == 0)
+    has_name = named != 0
+    # Of which tables an input can be: of those that are or were called so; without a name, of its own.
+    bare, given = np.flatnonzero(~has_name), np.flatnonzero(has_name)
+    place, called = names.each(named[given])
+    edge = np.concatenate([bare, given[place]])
+    table = np.concatenate([node["table"][target[bare]], called])
+    edge, found = _having(node["id"], node["table"], wanted[edge], table, edge)
+    is_found = np.bincount(edge, minlength=len(wanted)) > 0
+    is_shared = ~has_name & ~is_found & np.isin(wanted, node["id"])
+    other = found != target[edge]
+    edge, found = edge[other], found[other]
+    many = np.bincount(edge, minlength=len(wanted))
+    lost = np.flatnonzero((many == 0) & ~is_shared)
     return Graph(
         **node,
         named=names,
         source=found,
         target=target[edge],
-        guessed=several[edge],
-        unknown_table=np.where(has_name[lost], named[lost], 0),
+        guessed=(many > 1)[edge],
+        shared=Shared.of_inputs(node["id"], wanted[is_shared], target[is_shared]),
+        unknown_table=named[lost],
         unknown_id=wanted[lost],
         unknown_target=target[lost],
     )
@@ -136,20 +180,47 @@ def depths(graph: Graph, start: Start) -> tuple[NDArray[np.int32], Ints]:
         naming &= np.isin(graph.unknown_table, np.append(graph.named.same(start.table), 0))
     beyond = np.unique(graph.unknown_target[naming])
     order = np.argsort(graph.source, kind="stable")
-    targets = graph.target[order]
-    offsets = np.searchsorted(graph.source[order], np.arange(count + 1))
-    frontier = _unseen(depth, np.concatenate([_next(starts, offsets, targets), beyond]), 1)
+    made = _Made(graph.target[order], np.searchsorted(graph.source[order], np.arange(count + 1)), graph.shared)
+    frontier = _unseen(depth, np.concatenate([made.of(starts), beyond]), 1)
     level = 1
     while len(frontier):
         level += 1
         if len(frontier) <= FEW:
-            near = [t for one in frontier.tolist() for t in targets[offsets[one] : offsets[one + 1]].tolist()]
-            fresh = [one for one in dict.fromkeys(near) if depth[one] < 0]
+            fresh = [one for one in dict.fromkeys(made.of_few(frontier.tolist())) if depth[one] < 0]
             depth[fresh] = level
             frontier = np.array(fresh, np.int64)
         else:
-            frontier = _unseen(depth, _next(frontier, offsets, targets), level)
+            frontier = _unseen(depth, made.of(frontier), level)
     return depth, starts
+
+
+class _Made:
+    """What was made from snapshots, with repetitions. What an id that many share leads to is told once."""
+
+    def __init__(self, targets: Ints, offsets: Ints, shared: Shared) -> None:
+        self._targets = targets
+        self._offsets = offsets
+        self._shared = shared
+        self._told = np.zeros(len(shared.offsets) - 1, np.bool_)
+
+    def of(self, nodes: Ints) -> Ints:
+        shared, places = self._shared, np.unique(self._shared.of[nodes])
+        places = places[places >= 0]
+        places = places[~self._told[places]]
+        self._told[places] = True
+        own = self._targets[_spread(self._offsets[nodes], self._offsets[nodes + 1])]
+        found: Ints = np.concatenate([own, shared.targets[_spread(shared.offsets[places], shared.offsets[places + 1])]])
+        return found
+
+    def of_few(self, nodes: list[int]) -> list[int]:
+        found: list[int] = []
+        for node in nodes:
+            found += self._targets[self._offsets[node] : self._offsets[node + 1]].tolist()
+            place = self._shared.of[node]
+            if place >= 0 and not self._told[place]:
+                self._told[place] = True
+                found += self._shared.targets[self._shared.offsets[place] : self._shared.offsets[place + 1]].tolist()
+        return found
 
 
 def downstream(edges: pa.Table, start: Start, limit: int) -> pa.Table:
@@ -169,12 +240,15 @@ def downstream(edges: pa.Table, start: Start, limit: int) -> pa.Table:
     at = np.full(len(graph.id), -1, np.int64)
     at[shown] = np.arange(len(shown))
     between = np.flatnonzero((at[graph.source] >= 0) & (at[graph.target] >= 0))
-    # A snapshot that is live and archived says its inputs twice, and may name one of them by its id and by its table too.
-    certain_first = between[np.argsort(graph.guessed[between], kind="stable")]
-    source, target = at[graph.source[certain_first]], at[graph.target[certain_first]]
+    exact = (graph.source[between], graph.target[between], graph.guessed[between])
+    source, target, guessed = map(np.concatenate, zip(exact, graph.shared.pairs(shown), strict=True))
+    # A snapshot may name one of its inputs by its id and by its table too.
+    order = np.argsort(guessed, kind="stable")
+    source, target, guessed = at[source[order]], at[target[order]], guessed[order]
     _, once = np.unique(source * len(shown) + target, return_index=True)
-    guessed = graph.guessed[certain_first][once].astype(np.int64)
-    parts.append(_answer(EDGE, source[once], target[once], guessed, np.zeros(len(once), np.int64)))
+    parts.append(
+        _answer(EDGE, source[once], target[once], guessed[once].astype(np.int64), np.zeros(len(once), np.int64))
+    )
     _, first, counts = np.unique(graph.table[reached], return_index=True, return_counts=True)
     one = reached[first]
     parts.append(_answer(TABLE, counts, graph.file[one], graph.place[one], np.zeros(len(one), np.int64)))
@@ -191,12 +265,35 @@ def in_one_task(start: Start, limit: int) -> Callable[[Batches], Batches]:
     return run
 
 
-def _next(nodes: Ints, offsets: Ints, targets: Ints) -> Ints:
-    """What was made from any of these, with repetitions."""
-    low, many = offsets[nodes], offsets[nodes + 1] - offsets[nodes]
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    found: Ints = targets[np.repeat(low, many) + steps]
+def _between(places: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Every pair of equal numbers of a list and of one that is in order: the place in the list, and in the other."""
+    if not len(places):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    ends = np.append(begins[1:], len(places))
+    values = places[begins]
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    found = np.flatnonzero(values[at] == wanted)
+    low, high = begins[at[found]], ends[at[found]]
+    return np.repeat(found, high - low), _spread(low, high)
+
+
+def _spread(low: Ints, high: Ints) -> Ints:
+    """The numbers of several ranges, one range after the other."""
+    many = high - low
+    found: Ints = np.repeat(low, many) + (np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many))
     return found
+
+
+def _having(ids: Ints, tables: Ints, wanted: Ints, of: Ints, edge: Ints) -> tuple[Ints, Ints]:
+    """The snapshots that have an id and are of a table, each beside the edge that wants them."""
+    keys = ids * MIX ^ tables
+    order = np.argsort(keys, kind="stable")
+    place, at = _between(keys[order], wanted * MIX ^ of)
+    found = order[at]
+    # Two pairs may have one key.
+    right = (ids[found] == wanted[place]) & (tables[found] == of[place])
+    return edge[place[right]], found[right]
 
 
 def _unseen(depth: NDArray[np.int32], nodes: Ints, level: int) -> Ints:

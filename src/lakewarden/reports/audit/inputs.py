@@ -15,7 +15,7 @@ Facts = dict[str, Any]
 
 def inputs_found(snapshots: Snapshots, known: Known) -> list[Facts]:
     """Each input with the snapshots that it can be: none where nobody has it any more, several where it names no table."""
-    wanted = list(inputs_of(known.summary.get(keys.INPUTS, "")))
+    wanted = list(dict.fromkeys(inputs_of(known.summary.get(keys.INPUTS, ""))))
     there = snapshots.find(one.snapshot_id for one in wanted) if wanted else []
     return [_input(one, matching(snapshots, one, known, there)) for one in wanted]
 

@@ -41,17 +41,15 @@ def lineage_of(deployment: Deployment, states: Sequence[TableState]) -> Lineage 
     edges = pa.concat_tables([EDGES.empty_table(), *(edges_of(table, n) for n, table in enumerate(live))])
     graph = graph_of(edges)
     names = [table["identifier"][0].as_py() for table in live]
-    between = graph.file[graph.source] != graph.file[graph.target]
-    pairs, counts = np.unique(
-        np.stack([graph.file[graph.source[between]], graph.file[graph.target[between]]], axis=1),
-        axis=0,
-        return_counts=True,
-    )
-    if not len(pairs):
+    exact = graph.file[graph.source], graph.file[graph.target], np.ones(len(graph.source), np.int64)
+    source, target, many = map(np.concatenate, zip(exact, graph.shared.between(graph.file), strict=True))
+    other = source != target
+    pairs, place = np.unique(np.stack([source[other], target[other]]), axis=1, return_inverse=True)
+    if not pairs.size:
         return None
-    found = [
-        TableEdge(names[a], names[b], int(count)) for (a, b), count in zip(pairs.tolist(), counts.tolist(), strict=True)
-    ]
+    counts = np.zeros(pairs.shape[1], np.int64)
+    np.add.at(counts, place.ravel(), many[other])
+    found = [TableEdge(names[a], names[b], count) for a, b, count in zip(*pairs.tolist(), counts.tolist(), strict=True)]
     found.sort(key=lambda edge: (-edge.count, edge.source, edge.target))
     layers = _layers(found)
     nodes = [
@@ -61,7 +59,7 @@ def lineage_of(deployment: Deployment, states: Sequence[TableState]) -> Lineage 
     picture = drawn(
         nodes, [Edge(edge.source, edge.target, f"{edge.count:,}") for edge in found], "What is made from what"
     )
-    return Lineage(len(layers), int(between.sum()), tuple(found[:MOST_ROWS]), picture)
+    return Lineage(len(layers), int(counts.sum()), tuple(found[:MOST_ROWS]), picture)
 
 
 def _layers(edges: list[TableEdge]) -> dict[str, int]:
