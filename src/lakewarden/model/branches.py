@@ -69,6 +69,20 @@ class BranchPolicy:
         }
 
 
+def strictest(policies: Sequence[BranchPolicy]) -> BranchPolicy:
+    """What every one of several policies allows: of a branch that several catalogs show, each of them has a say."""
+    days = [one.inactive for one in policies if one.inactive is not None]
+    return BranchPolicy(
+        enabled=all(one.enabled for one in policies),
+        dry_run=any(one.dry_run for one in policies),
+        remove=frozenset.intersection(*(one.remove for one in policies)),
+        protect=tuple(dict.fromkeys(pattern for one in policies for pattern in one.protect)),
+        inactive=max(days, default=None),
+        min_age=max(one.min_age for one in policies),
+        max_remove_share=min(one.max_remove_share for one in policies),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class BranchSight:
     """One branch of one table, as metadata alone shows it.

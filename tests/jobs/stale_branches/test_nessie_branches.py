@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -254,6 +255,63 @@ def test_a_branch_that_another_catalog_shows_and_those_that_are_named(server: Se
     }
     assert site.apply(plan).changed == {"refs": 1, "branches": 1}
     assert server.branches() == {"main", "shown", "level", "unnamed", "safe"}
+
+
+class TestTwoCatalogsOfOneServer:
+    """A branch is one branch by whatever catalog it is called: all of them have a say, and it goes once."""
+
+    @pytest.fixture
+    def twins(self, server: Server, site: Site) -> Site:
+        make_table(server.catalog(), "db.a", 1)
+        for name in ("lost", "safe"):
+            server.branch(name)
+            server.catalog(name).load_table("db.a").append(rows(100))
+            server.delete(begins(server.catalog(name).load_table("db.a")))
+        site.catalogs["twin"] = dict(server.properties)
+        site.policies = {"twin.@safe": {"stale_branches": {"protect": ["*"]}}}
+        return site
+
+    def test_what_one_of_them_protects_stays_and_the_rest_goes_once(self, server: Server, twins: Site) -> None:
+        plan = twins.plan(JOB)
+        told = {
+            table.identifier: (line(table, f"{table.identifier[:4]}.db.a")["goes"], dict(table.changes))
+            for table in plan.plan.tables
+            if "@" in table.identifier
+        }
+        assert told == {
+            "lake.@lost": (True, {"refs": 1, "branches": 1}),
+            "twin.@lost": (False, {"refs": 0}),
+            "lake.@safe": (False, {"refs": 0}),
+            "twin.@safe": (False, {"refs": 0}),
+        }
+        assert line(plan.table("twin.@lost"), "twin.db.a")["kept"].startswith("lake.@lost is the same branch")
+        assert line(plan.table("lake.@safe"), "lake.db.a")["kept"] == "protected by '*'"
+        result = twins.apply(plan)
+        assert (result.status, dict(result.changed), result.failed) == ("done", {"refs": 1, "branches": 1}, ())
+        assert server.branches() == {"main", "safe"}
+
+    def test_a_selection_of_one_of_them_is_bound_by_the_other_too(self, server: Server, twins: Site) -> None:
+        plan = twins.plan(JOB, "lake.@safe", "twin.@lost")
+        assert {t.identifier: bool(going(t)) for t in plan.plan.tables} == {"lake.@safe": False, "twin.@lost": True}
+        assert twins.apply(plan).changed == {"refs": 1, "branches": 1}
+        assert server.branches() == {"main", "safe"}
+
+    def test_a_writer_of_either_keeps_it(self, twins: Site) -> None:
+        with twins.warden.heartbeat("twin.db.a"):
+            found = twins.plan(JOB).table("lake.@lost")
+        assert line(found, "lake.db.a")["kept"] == "a writer is at work on the table"
+
+
+def test_a_clock_that_runs_ahead_makes_no_branch_old(server: Server, site: Site) -> None:
+    """Nobody committed for forty days, if our clock is right; the store says that it is not."""
+    make_table(server.catalog(), "db.a", 1)
+    server.branch("work")
+    server.catalog("work").load_table("db.a").append(rows(100))
+    site.sections["stale_branches"] |= {"remove": ["inactive"], "inactive_days": 30}
+    site.clock.by = timedelta(days=40)
+    found = site.plan(JOB).table("lake.@work")
+    assert not going(found)
+    assert "the clock of s3://" in line(found, "lake.db.a")["kept"]
 
 
 def test_a_catalog_that_shows_a_branch_since_the_plan(server: Server, site: Site) -> None:

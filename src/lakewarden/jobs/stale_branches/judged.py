@@ -8,10 +8,13 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from lakewarden.model.branches import BranchKeeper, BranchPlace, BranchPolicy, BranchSight, Judgement, Seen, judge
-from lakewarden.model.errors import LakewardenError
+from lakewarden.model.errors import LakewardenError, Refusal, without_claim
 from lakewarden.model.policy import Job
 from lakewarden.model.run import RESTORED
+from lakewarden.model.table import name_within
+from lakewarden.model.uri import FileUri
 from lakewarden.steps.deployment import Deployment
+from lakewarden.steps.observe.clocks import disagreement
 from lakewarden.steps.observe.writers import Writers, writers
 
 # Where each branch of each place was when an earlier plan looked: by the place's name, then the branch's.
@@ -36,6 +39,7 @@ class Judge:
         self._earlier: dict[timedelta, Marks] = {}
         self._back: dict[datetime, frozenset[str]] = {}
         self._shown: dict[str, str] | None = None
+        self._clocks: dict[str, Refusal | None] = {}
 
     def of(self, keeper: BranchKeeper, place: BranchPlace, policy: BranchPolicy, seen: Seen) -> Iterator[Judged]:
         """Each branch of a place. What would go is asked for once more: of its catalog, and by its age."""
@@ -46,13 +50,18 @@ class Judge:
             yield Judged(sight, found)
 
     def _in_use(self, sight: BranchSight, place: BranchPlace) -> bool:
-        found = self._at_work.on(sight.table, place.uuid)
-        return found.since is not None or bool(found.snapshots)
+        names = {sight.table}
+        if place.of_catalog:
+            # Whoever writes to a branch may call the table by a catalog of its own, on the same server.
+            within = name_within(sight.table)
+            names |= {name for name in self._at_work.since if name_within(name) == within}
+        found = [self._at_work.on(name, place.uuid) for name in names]
+        return any(one.since is not None or one.snapshots for one in found)
 
     def _stays(
         self, keeper: BranchKeeper, place: BranchPlace, sight: BranchSight, policy: BranchPolicy, found: Judgement
     ) -> str | None:
-        if place.of_catalog and (kept := self._in_view(sight.branch)) is not None:
+        if place.of_catalog and (kept := self._in_view(sight.branch) or self._clock_off(sight)) is not None:
             return kept
         if found.gone:
             try:
@@ -87,6 +96,15 @@ class Judge:
                     shown[of] = name
             self._shown = shown
         return f"catalog {self._shown[branch]} shows a branch of that name" if branch in self._shown else None
+
+    def _clock_off(self, sight: BranchSight) -> str | None:
+        """Why no age is believed of a branch of a catalog, of whose tables no other job asks a store for its time."""
+        for store in dict.fromkeys(FileUri.parse(uri).store for uri in sight.needs):
+            if store not in self._clocks:
+                self._clocks[store] = disagreement(self._deployment, store)
+            if (off := self._clocks[store]) is not None:
+                return f"its age cannot be told: {without_claim(off.message)}"
+        return None
 
     def _brought_back(self, since: datetime) -> frozenset[str]:
         """What `restore` has made again since: whoever does that wants it, though it looks as old as it was."""

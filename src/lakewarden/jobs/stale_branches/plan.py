@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lakewarden.jobs.stale_branches.judged import Judge, Judged
+from lakewarden.jobs.stale_branches.places import Place, places_of
 from lakewarden.logs import bind
 from lakewarden.model.brakes import refusal
-from lakewarden.model.branches import BranchKeeper, BranchPlace, BranchPolicy, BranchState, too_many
-from lakewarden.model.errors import NotFoundError, Refusal
+from lakewarden.model.branches import BranchPlace, BranchPolicy, BranchState, too_many
+from lakewarden.model.errors import NotFoundError
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.policy import Job
 from lakewarden.model.ports import Progress
 from lakewarden.model.run import PlanResult
 from lakewarden.model.table import catalog_of
 from lakewarden.model.verdict import Brake
-from lakewarden.steps.compare.findings import Findings, refusals_of
+from lakewarden.steps.compare.findings import Findings
 from lakewarden.steps.deployment import Deployment
-from lakewarden.steps.observe.fleet import Fleet, load_fleet, selection
+from lakewarden.steps.observe.fleet import load_fleet
 from lakewarden.steps.observe.presence import look_twice
 from lakewarden.steps.plan.document import Request, asked_for, committable, draw_up, planned_root, policies_of
-
-
-@dataclass(frozen=True)
-class Place:
-    """A place with what may be done there, and what was found of its branches."""
-
-    place: BranchPlace
-    keeper: BranchKeeper
-    format: str
-    policy: BranchPolicy
-    refusal: Refusal | None
-    branches: tuple[Judged, ...] = ()
-
-    @property
-    def going(self) -> list[Judged]:
-        return [one for one in self.branches if one.found.goes]
-
-    @property
-    def whole(self) -> bool:
-        """Whether a branch of the catalog goes with all that it holds."""
-        return bool(self.going) and self.place.emptied_by([one.sight.name for one in self.going])
 
 
 def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanResult:
@@ -54,7 +34,7 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
     progress("load tables", 0, 0)
     policies, fleet = policies_of(deployment, load_fleet(deployment, now), request, Job.STALE_BRANCHES, BranchPolicy.of)
     fleet = committable(deployment, fleet)
-    places = list(_places(deployment, request, fleet, policies))
+    places = places_of(deployment, request, fleet, policies)
     if not places and (request.select or request.exclude or request.within):
         raise NotFoundError(f"no table or branch matches {asked_for(request)}; nothing was planned")
 
@@ -89,54 +69,6 @@ def plan(deployment: Deployment, request: Request, progress: Progress) -> PlanRe
 def _files(place: BranchPlace) -> Iterator[str]:
     for sight in place.sights:
         yield from (*sight.needs, *sight.witnesses)
-
-
-def _places(
-    deployment: Deployment, request: Request, fleet: Fleet, policies: Mapping[str, BranchPolicy]
-) -> Iterator[Place]:
-    """Every selected place of every catalog that has branches, with its policy and why it is left alone, if it is."""
-    wanted = selection(request.select, request.exclude, request.within)
-    refusals = refusals_of(fleet, Findings())
-    for name, found in deployment.formats.items():
-        keeper = found.branch_keeper
-        states = [state for state in fleet.states if catalog_of(state.identifier) == name]
-        if keeper is None:
-            continue
-        for surveyed in keeper.survey(states):
-            place = _selected(surveyed, wanted)
-            if place is None:
-                continue
-            if place.of_catalog:
-                policy, refused = _policy(deployment, place, request)
-                why = [refused, _doubt(fleet, name), place.refusal]
-            else:
-                policy, why = policies[place.identifier], [*refusals[place.identifier], place.refusal]
-            if policy.enabled or not request.enabled_only:
-                yield Place(place, keeper, found.format, policy, next(filter(None, why), None))
-
-
-def _selected(place: BranchPlace, wanted: Callable[[str], bool]) -> BranchPlace | None:
-    """What may be changed of a place: of a catalog's branch the selected tables, or all if it is selected itself."""
-    if wanted(place.identifier) or not place.of_catalog:
-        return place if wanted(place.identifier) else None
-    sights = tuple(sight for sight in place.sights if wanted(sight.table))
-    others = place.others + len(place.sights) - len(sights)
-    return replace(place, sights=sights, others=others) if sights else None
-
-
-def _policy(deployment: Deployment, place: BranchPlace, request: Request) -> tuple[BranchPolicy, Refusal | None]:
-    found = deployment.policy_for(
-        Job.STALE_BRANCHES, place.identifier, {}, uuid="", unsafe_short_grace=request.unsafe_short_grace
-    )
-    return BranchPolicy.of(found.values), found.refusal
-
-
-def _doubt(fleet: Fleet, catalog: str) -> Refusal | None:
-    """Why no branch of a catalog is touched: a table of it that was there before cannot be seen as it was."""
-    for doubt in fleet.doubts:
-        if catalog_of(doubt.table) == catalog:
-            return Refusal(doubt.code, f"{doubt.table} {doubt.why}; no branch of {catalog} is touched", doubt.hint)
-    return None
 
 
 def _tables(places: Sequence[Place]) -> tuple[tuple[TablePlan, ...], dict[str, tuple[str, ...]]]:

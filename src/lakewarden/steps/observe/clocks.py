@@ -20,7 +20,7 @@ def store_now(deployment: Deployment, roots: Iterable[Root]) -> Iterator[Root]:
     asked: dict[str, Refusal | None] = {}
     for root in every:
         if root.refusal is None and root.store not in asked:
-            asked[root.store] = _disagreement(deployment, root)
+            asked[root.store] = disagreement(deployment, root.store)
     asked |= _under_two_names(deployment, [store for store, why in asked.items() if why is None])
     for root in every:
         yield replace(root, refusal=root.refusal or asked.get(root.store))
@@ -42,9 +42,10 @@ def _under_two_names(deployment: Deployment, stores: Sequence[str]) -> dict[str,
     return found
 
 
-def _disagreement(deployment: Deployment, root: Root) -> Refusal | None:
+def disagreement(deployment: Deployment, store: str) -> Refusal | None:
+    """Why nothing is judged by age where a store (`s3://bucket`) has the files; None if its clock and ours agree."""
     # Local disk is stamped by this machine's kernel; the state's directory stands for all of it.
-    place = deployment.state if root.store == "file://" else f"{root.store}/"
+    place = deployment.state if store == "file://" else f"{store}/"
     try:
         ahead = skew(deployment.stores, place, deployment.worker, deployment.clock)
     except LakewardenError as error:
@@ -53,5 +54,5 @@ def _disagreement(deployment: Deployment, root: Root) -> Refusal | None:
         return None
     now = deployment.clock.now()
     return ClockSkewError(
-        f"the clock of {root.store} says {now + ahead:%Y-%m-%d %H:%M:%S}, ours {now:%Y-%m-%d %H:%M:%S} UTC; nothing was touched"
+        f"the clock of {store} says {now + ahead:%Y-%m-%d %H:%M:%S}, ours {now:%Y-%m-%d %H:%M:%S} UTC; nothing was touched"
     ).refusal()
