@@ -165,6 +165,23 @@ def test_origin_of_files_of_both_formats_live_and_deleted(lake: Lake) -> None:
     assert [(one["snapshot_id"], one["state"]) for one in answer["origins"]] == [(2, "archived")]
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_file_of_a_table_that_was_made_anew_is_none_of_the_new_tables_commits(lake: Lake) -> None:
+    """The old table's file waits to be deleted, and the new one has its name and commits since."""
+    table = lake.catalog().load_table("db.raw")
+    data = table.inspect.files()["file_path"][0].as_py()
+    table.overwrite(ROWS)
+    lake.sections["history"] = {}
+    lake.later(24 * 10)
+    lake.close()
+    lake.run(EXPIRY)
+    assert lake.warden._deployment.ledger.pending.find(data) is not None
+    lake.catalog().drop_table("db.raw")
+    lake.iceberg("raw", 1, **{"writer.id": "somebody-else"})
+    with pytest.raises(NotFoundError):
+        lake.warden.audit_origin(data)
+
+
 def test_downstream_across_tables_live(lake: Lake) -> None:
     answer = lake.warden.audit_downstream(str(lake.raw))
     assert [one["snapshot"] for one in answer["from"]] == [f"lake.db.raw@{lake.raw}"]

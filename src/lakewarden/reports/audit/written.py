@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.ledger.runs import Run
 from lakewarden.model.errors import NotFoundError
 from lakewarden.model.history import HeldBy
 from lakewarden.model.policy import Job
@@ -66,38 +67,50 @@ def _by_time(deployment: Deployment, snapshots: Snapshots, uri: str, ways: Seque
     """
     if (of := _once_needed(deployment, uri, ways)) is None:
         return []
-    table, modified = of
+    uuid, modified = of
     at_ms = int(modified.timestamp() * 1000)
-    found = [Known(row, live=True) for live in snapshots.live for row in _first_after(live, table, at_ms)]
+    found = [Known(row, live=True) for live in snapshots.live for row in _first_after(live, uuid, at_ms)]
     files = [file for file in deployment.ledger.history.files() if file.lost is None and file.last_ms >= at_ms]
     for file in sorted(files, key=lambda file: file.first_ms):
         if found and file.first_ms > min(known.row["committed_ms"] for known in found):
             break
-        rows = _first_after(read_file(deployment.stores, file.uri, file.sha256), table, at_ms)
+        rows = _first_after(read_file(deployment.stores, file.uri, file.sha256), uuid, at_ms)
         found += [Known(row, live=False, file=file.uri) for row in rows]
     return sorted(found, key=lambda known: (known.row["committed_ms"], not known.live))[:1]
 
 
 def _once_needed(deployment: Deployment, uri: str, ways: Sequence[Way]) -> tuple[str, datetime] | None:
-    """The table that needs a file or has needed it, and when the file was written; None if no commit ever had it."""
+    """The uuid of the table that needs a file or has needed it, and when the file was written; None if no commit ever had it.
+
+    The uuid, because a table of that name may be another one by now, and the table may have had another name.
+    """
     deleted = [
-        found.file
+        (run, found.file)
         for found in deployment.ledger.journal.find(uri)
         if (run := deployment.ledger.runs.get(found.run_id)) is not None and run.job == Job.PHYSICAL_DELETION
     ]
     released = deployment.ledger.pending.find(uri)
-    needed = next((way.state.identifier for way in ways if way.list is not None), None)
-    table = needed or (released.table if released else deleted[-1].table if deleted else None)
-    if table is None:
+    uuid = next((way.state.uuid for way in ways if way.list is not None), None)
+    if uuid is None and released is not None:
+        uuid = _planned_uuid(deployment, deployment.ledger.runs.get(released.run_id), released.table)
+    elif uuid is None and deleted:
+        uuid = _planned_uuid(deployment, deleted[-1][0], deleted[-1][1].table)
+    if not uuid:
         return None  # no store is asked for whatever address somebody may type
     there = deployment.stores.head(uri)
-    modified = there.modified if there is not None else deleted[-1].modified if deleted else None
-    return None if modified is None else (table, modified)
+    modified = there.modified if there is not None else deleted[-1][1].modified if deleted else None
+    return None if modified is None else (uuid, modified)
 
 
-def _first_after(rows: pa.Table, table: str, at_ms: int) -> list[dict[str, Any]]:
+def _planned_uuid(deployment: Deployment, run: Run | None, table: str) -> str | None:
+    """Which table went by a name when a run was planned."""
+    header = deployment.ledger.plans.header(run.plan_id) if run is not None and run.plan_id else None
+    return next((one.uuid for one in (header.tables if header else ()) if one.identifier == table), None)
+
+
+def _first_after(rows: pa.Table, uuid: str, at_ms: int) -> list[dict[str, Any]]:
     """The first commit of a table since an instant that may have added a file."""
-    late = pc.and_(pc.equal(rows["identifier"], table), pc.greater_equal(rows["committed_ms"], at_ms))
+    late = pc.and_(pc.equal(rows["uuid"], uuid), pc.greater_equal(rows["committed_ms"], at_ms))
     added = rows.filter(pc.and_(late, pc.not_equal(rows["operation"], "delete")))
     first: list[dict[str, Any]] = added.sort_by("committed_ms").slice(0, 1).to_pylist()
     return first
