@@ -26,13 +26,14 @@ def test_every_new_snapshot_is_seen_and_what_becomes_of_the_properties() -> None
             "updates": [
                 SNAPSHOT,
                 {"action": "ADD-Snapshot", "snapshot": {"snapshot-id": 2}},
+                {"action": " add_snapshot", "snapshot": {"snapshot-id": 3}},
                 {"action": "set-properties", "updates": {"a": "1", "b": "2"}},
                 {"action": "remove-properties", "removals": ["c"]},
                 {"action": "set-snapshot-ref", "ref-name": "main"},
             ]
         }
     )
-    assert found.summaries == ({"operation": "append"}, {})
+    assert found.summaries == ({"operation": "append"}, {}, {})
     assert found.properties_after({"a": "0", "c": "3", "d": "4"}) == {"a": "1", "b": "2", "d": "4"}
 
 

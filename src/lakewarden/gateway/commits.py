@@ -111,16 +111,16 @@ def _change(document: Mapping[str, Any], names: tuple[str, ...] | None) -> Chang
     given: dict[str, str] = {}
     removed: list[str] = []
     for update in _listed(document.get(UPDATES) or [], UPDATES):
-        # Servers read an action's name whatever its case.
-        match _text(update, "action").lower():
-            case "add-snapshot":
+        # Servers read an action's name whatever its case, and some whatever joins its words.
+        match _loosely(_text(update, "action")):
+            case "addsnapshot":
                 snapshot = _named(_object(update.get("snapshot"), "snapshot"))
                 summaries.append(_texts(snapshot.get("summary") or {}, "summary"))
-            case "set-properties":
+            case "setproperties":
                 # Servers know the list by the name that the specification once had, too.
                 for name in ("updates", "updated"):
                     given |= _texts(update.get(name) or {}, name)
-            case "remove-properties":
+            case "removeproperties":
                 for name in ("removals", "removed"):
                     removed += [str(one) for one in update.get(name) or []]
     wanted = _listed(document.get("requirements") or [], "requirements")
