@@ -79,6 +79,21 @@ def test_a_table_that_was_renamed_is_still_what_its_old_name_means(lake: Lake, e
     assert made_from["snapshot"] in str(error.value.hint)
 
 
+def test_a_table_that_was_renamed_twice_is_found_by_the_name_in_between(lake: Lake) -> None:
+    """No row of the snapshot has it: another one was archived while the table was called so."""
+    lake.run(HISTORY)
+    lake.catalog().rename_table("db.clean", "db.tidy")
+    lake.catalog().load_table("db.tidy").append(ROWS)
+    lake.close()
+    lake.run(HISTORY)
+    lake.catalog().rename_table("db.tidy", "db.neat")
+    lake.close()
+    for name in ("clean", "tidy", "neat"):
+        (found,) = lake.warden.audit_origin(f"lake.db.{name}@{lake.clean}")["origins"]
+        assert found["snapshot"] == f"lake.db.neat@{lake.clean}"
+        assert lake.warden.audit_downstream(f"lake.db.{name}@{lake.clean}")["tables"] == {"lake.db.mart": 1}
+
+
 class TestVerify:
     """Whoever can write into the database cannot make a run unsaid."""
 

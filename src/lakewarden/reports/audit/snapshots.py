@@ -109,7 +109,17 @@ class Snapshots:
     def of(self, wanted: AskedSnapshot) -> list[Known]:
         """The snapshots that a question names: more than one where it names no table and several have the id."""
         found = self.find([wanted.snapshot_id])
+        if wanted.table and found and not any(self.is_of(known, wanted.table) for known in found):
+            self._remember_names()
         return [known for known in found if not wanted.table or self.is_of(known, wanted.table)]
+
+    def _remember_names(self) -> None:
+        """Every name that a table had when one of its snapshots was archived: a snapshot's own row has only one of them."""
+        for file in self.deployment.ledger.history.files():
+            if file.lost is None:
+                rows = read_file(self.deployment.stores, file.uri, file.sha256, ("identifier", "uuid"))
+                for row in rows.group_by(["identifier", "uuid"]).aggregate([]).to_pylist():
+                    self._called.setdefault(row["identifier"], set()).add(row["uuid"])
 
     def is_of(self, known: Known, table: str) -> bool:
         """Whether a snapshot that was found is of the table of this uuid, or of one that is or was called so."""
