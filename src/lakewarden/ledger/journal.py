@@ -124,6 +124,13 @@ class Journal:
         with self._connections.read() as connection:
             return _last(connection, _run(connection, run_id))[1]
 
+    def links(self, run_id: str) -> set[str]:
+        """The hashes of all entries, and the one with which the chain begins. Raises NotFoundError."""
+        with self._connections.read() as connection:
+            run = _run(connection, run_id)
+            found = connection.execute(select(journal.c.hash).where(journal.c.run_id == run_id)).scalars()
+            return {chain.first_hash(run), *found}
+
     def verify(self, run_id: str) -> list[str]:
         """What is wrong with a run's journal: edited, missing or reordered rows. Empty when it is whole."""
         with self._connections.read() as connection:

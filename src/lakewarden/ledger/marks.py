@@ -15,6 +15,7 @@ from lakewarden.ledger.heads import FOLDER, HeadStores
 from lakewarden.model.errors import StateBehindError
 
 _BEGUN = re.compile(r"(?P<run>.+)\.begun-(?P<number>\d+)\.json")
+_STOPPED = re.compile(r"(?P<run>.+)\.stopped-\d+\.json")
 _ENDED = ".json"
 
 
@@ -36,4 +37,15 @@ def marks_in(names: Collection[str]) -> dict[str, int]:
 
 def heads_in(names: Iterable[str]) -> set[str]:
     """The runs whose head is kept, for the names of the files in the folder."""
-    return {name.removesuffix(_ENDED) for name in names if name.endswith(_ENDED) and not _BEGUN.fullmatch(name)}
+    others = (_BEGUN, _STOPPED)
+    ended = (name for name in names if name.endswith(_ENDED) and not any(one.fullmatch(name) for one in others))
+    return {name.removesuffix(_ENDED) for name in ended}
+
+
+def stops_in(names: Iterable[str]) -> dict[str, list[str]]:
+    """By run, the files that its stopped processes have left, for the names of the files in the folder."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if stop := _STOPPED.fullmatch(name):
+            found.setdefault(stop["run"], []).append(name)
+    return found

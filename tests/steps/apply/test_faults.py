@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 import lakewarden
 from lakewarden.model.errors import (
@@ -195,6 +196,38 @@ def test_a_freeze_stops_before_the_next_batch(world: World) -> None:
     world.warden.unfreeze()
     goes_on(world, plan)
     assert [run["status"] for run in world.warden.runs()] == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DELETE FROM lw_journal WHERE seq >= 1", "its tail was cut or changed"),
+        ("DELETE FROM lw_journal", "its tail was cut or changed"),
+        ("DELETE FROM lw_steps WHERE name = 'stopped'", "when it stopped is missing or changed"),
+    ],
+)
+def test_a_tail_that_is_cut_from_a_stopped_run_shows(world: World, statement: str, words: str) -> None:
+    """Nobody may ever go on with it, so its end would never be kept."""
+    plan = hand_plan(world)
+    with pytest.raises(FrozenError):
+        world.apply(plan, progress=at_batch(2, lambda: world.warden.freeze(reason="incident")))
+    assert world.warden.audit_verify() == {"ok": True, "runs": 1, "problems": []}
+    with world.warden._deployment.ledger._connections.write() as connection:
+        connection.execute(text(statement))
+    (problem,) = world.warden.audit_verify()["problems"]
+    assert words in problem
+
+
+def test_a_run_that_stopped_and_was_gone_on_with_is_whole(world: World) -> None:
+    plan = hand_plan(world)
+    for files in (2, 4):
+        with pytest.raises(FrozenError):
+            world.apply(plan, progress=at_batch(files, lambda: world.warden.freeze(reason="incident")))
+        world.warden.unfreeze()
+    goes_on(world, plan)
+    stops = [path.name for path in (world.base / "state/journal-heads").glob("*.stopped-*.json")]
+    assert len(stops) == 2
+    assert world.warden.audit_verify() == {"ok": True, "runs": 1, "problems": []}
 
 
 def test_a_lease_that_is_lost_stops_before_the_next_batch(world: World) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from lakewarden.ledger.chain import noted_hash
-from lakewarden.ledger.heads import Head, head_uri, write_head
+from lakewarden.ledger.heads import Head, head_uri, write_head, write_stop
 from lakewarden.ledger.lease import Lease
 from lakewarden.ledger.run_status import run_lease
 from lakewarden.ledger.statuses import FAILED, STOPPED
@@ -111,14 +111,17 @@ def close_run(deployment: Deployment, result: RunResult) -> RunResult:
     # The head is the run's last mark: a database that goes back to before this moment has forgotten how the run ended.
     deployment.ledger.runs.add_mark(result.run_id)
     # The head first: a closed run without one would look like a journal that somebody cut.
-    steps = deployment.ledger.runs.steps(result.run_id)
-    head = Head(deployment.ledger.journal.head(result.run_id), len(steps), noted_hash(steps))
-    write_head(deployment.stores, deployment.state, result.run_id, head)
+    write_head(deployment.stores, deployment.state, result.run_id, _head(deployment, result.run_id))
     deployment.ledger.runs.finish(result.run_id, result.status, result.as_json())
     bind(run_id=result.run_id, job=result.job).info(
         "run ends", status=str(result.status), **{**result.changed, "deleted": result.deleted.files}
     )
     return result
+
+
+def _head(deployment: Deployment, run_id: str) -> Head:
+    steps = deployment.ledger.runs.steps(run_id)
+    return Head(deployment.ledger.journal.head(run_id), len(steps), noted_hash(steps))
 
 
 def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseException) -> None:
@@ -133,6 +136,9 @@ def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseExceptio
             _note(deployment, run_id, STOPPED, error)
             when = f"{run_id}/{STOPPED}/{deployment.clock.now().isoformat()}"
             deployment.ledger.outbox.add([of_error(when, code, message, STOPPED, run_id=run_id)])
+            # Nobody may ever go on with the run: what it deleted is proven all the same.
+            if (run := deployment.ledger.runs.get(run_id)) is not None and run.marks:
+                write_stop(deployment.stores, deployment.state, run_id, run.marks, _head(deployment, run_id))
 
 
 def _tell(error: LakewardenError, work: Work, closed: bool) -> None:
