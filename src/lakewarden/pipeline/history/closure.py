@@ -202,6 +202,7 @@ class _Made:
         self._offsets = offsets
         self._shared = shared
         self._told = np.zeros(len(shared.offsets) - 1, np.bool_)
+        self._any = bool(len(shared.targets))
 
     def of(self, nodes: Ints) -> Ints:
         shared, places = self._shared, np.unique(self._shared.of[nodes])
@@ -216,7 +217,7 @@ class _Made:
         found: list[int] = []
         for node in nodes:
             found += self._targets[self._offsets[node] : self._offsets[node + 1]].tolist()
-            place = self._shared.of[node]
+            place = self._shared.of[node] if self._any else -1
             if place >= 0 and not self._told[place]:
                 self._told[place] = True
                 found += self._shared.targets[self._shared.offsets[place] : self._shared.offsets[place + 1]].tolist()
