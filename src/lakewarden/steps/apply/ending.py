@@ -131,7 +131,7 @@ def _stop(deployment: Deployment, run_id: str, lease: Lease, error: BaseExceptio
     bind(run_id=run_id).info("run stopped", code=code, message=message)
     # A record that cannot be written must not hide what stopped the run. Nobody renews the run's lease any more, and by
     # that `runs` shows it as stopped too.
-    with suppress(LakewardenError):
+    with suppress(LakewardenError, OSError):
         if not _taken_over(deployment, run_id, lease) and deployment.ledger.runs.mark(run_id, STOPPED):
             _note(deployment, run_id, STOPPED, error)
             when = f"{run_id}/{STOPPED}/{deployment.clock.now().isoformat()}"
