@@ -145,7 +145,9 @@ def graph_of(edges: pa.Table) -> Graph:
     table = np.concatenate([node["table"][target[bare]], called])
     edge, found = _having(node["id"], node["table"], wanted[edge], table, edge)
     is_found = np.bincount(edge, minlength=len(wanted)) > 0
-    is_shared = ~has_name & ~is_found & np.isin(wanted, node["id"])
+    is_shared = ~has_name & ~is_found
+    if is_shared.any():
+        is_shared[is_shared] = np.isin(wanted[is_shared], node["id"])
     other = found != target[edge]
     edge, found = edge[other], found[other]
     many = np.bincount(edge, minlength=len(wanted))
