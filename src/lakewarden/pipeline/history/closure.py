@@ -216,13 +216,16 @@ class _Made:
         return found
 
     def of_few(self, nodes: list[int]) -> list[int]:
-        found: list[int] = []
-        for node in nodes:
-            found += self._targets[self._offsets[node] : self._offsets[node + 1]].tolist()
-            place = self._shared.of[node] if self._any else -1
+        targets, offsets = self._targets, self._offsets
+        found = [one for node in nodes for one in targets[offsets[node] : offsets[node + 1]].tolist()]
+        return found + self._by_shared(nodes) if self._any else found
+
+    def _by_shared(self, nodes: list[int]) -> list[int]:
+        shared, found = self._shared, list[int]()
+        for place in shared.of[nodes].tolist():
             if place >= 0 and not self._told[place]:
                 self._told[place] = True
-                found += self._shared.targets[self._shared.offsets[place] : self._shared.offsets[place + 1]].tolist()
+                found += shared.targets[shared.offsets[place] : shared.offsets[place + 1]].tolist()
         return found
 
 
