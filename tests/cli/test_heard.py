@@ -58,3 +58,16 @@ def test_an_answer_is_read_beyond_the_first_thousand_files(
         os.write(keyboard, b"y\n")
         assert answer_to("Delete it?") is True
     os.close(keyboard)
+
+
+def test_who_ends_after_the_wait_is_over_writes_into_nobody_elses_file() -> None:
+    with hearing([signal.SIGUSR1]) as heard:
+        number = heard.told
+    out, into = os.pipe()
+    other = into if into == number else os.dup2(into, number)  # the system gives the number to whoever opens next
+    os.set_blocking(out, False)
+    heard.wake()
+    with pytest.raises(BlockingIOError):
+        os.read(out, 1)
+    for one in {out, into, other}:
+        os.close(one)

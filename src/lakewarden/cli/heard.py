@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,6 +19,8 @@ class Heard:
         self._numbers = frozenset(numbers)
         self._out, self._in = os.pipe()
         os.set_blocking(self._in, False)
+        self._closed = False
+        self._turn = threading.Lock()
         self._ready = select.poll()  # select() knows no file beyond the first thousand that a process has open
         self._ready.register(self._out, select.POLLIN)
 
@@ -37,12 +40,16 @@ class Heard:
                 return number
 
     def wake(self) -> None:
-        with suppress(OSError):  # full: whoever waits is awake
-            os.write(self._in, bytes([ENDED]))
+        """End the wait. Does nothing once nobody waits any more: the pipe's number may be another file's by then."""
+        with self._turn, suppress(OSError):  # full: whoever waits is awake
+            if not self._closed:
+                os.write(self._in, bytes([ENDED]))
 
     def close(self) -> None:
-        os.close(self._out)
-        os.close(self._in)
+        with self._turn:
+            self._closed = True
+            os.close(self._out)
+            os.close(self._in)
 
 
 @contextmanager
