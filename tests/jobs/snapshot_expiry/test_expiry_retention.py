@@ -134,13 +134,13 @@ def test_refs_have_limits_of_their_own() -> None:
     }
     found = retention(document(snapshots, refs), hours(1), NOW)
     assert kept(found) == {4, 5, 3, 6, 2}
-    assert found.expired == {1: ("main", "older than 1 hours")}
+    assert found.expired == {1: ("main", "older than 1 hour")}
 
 
 def test_a_reason_names_the_branch_that_the_snapshot_is_seen_from() -> None:
     snapshots = [*line(9, 8), *line(7, 6, first=3, parent=1)]
     found = retention(document(snapshots, {"main": branch(2), "work": branch(4)}), hours(1), NOW)
-    assert found.expired == {1: ("main", "older than 1 hours"), 3: ("work", "older than 1 hours")}
+    assert found.expired == {1: ("main", "older than 1 hour"), 3: ("work", "older than 1 hour")}
 
 
 def test_tags_keep_their_snapshot_and_no_other() -> None:

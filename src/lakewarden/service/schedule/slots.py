@@ -78,7 +78,7 @@ def rhythm_of(settings: Settings, spec: JobSpec) -> Rhythm | None:
         return None
     text = service.windows.get(spec.section, service.windows.get(ALL_JOBS))
     return Rhythm(
-        words=f"every {hours} hours" if by_hours else f"cron {section.cron}",
+        words=("every hour" if hours == 1 else f"every {hours} hours") if by_hours else f"cron {section.cron}",
         cron=None if by_hours else section.cron,
         hours=hours if by_hours else None,
         shift=timedelta(seconds=_shift(spec.name, service.jitter_seconds)),

@@ -306,7 +306,9 @@ def _ms(instant: datetime) -> int:
 
 def _days(ms: int) -> str:
     """A length of time as people say it."""
-    for unit, length in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000)):
-        if ms >= 2 * length or (ms >= length and ms % length == 0):
-            return f"{ms / length:.3g} {unit}"
+    for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        if ms == length:
+            return f"1 {unit}"
+        if ms >= 2 * length:
+            return f"{ms / length:.3g} {unit}s"
     return f"{ms} ms"
