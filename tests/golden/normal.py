@@ -28,7 +28,7 @@ _SIZES = ("bytes", "size")
 _SNAPSHOT = re.compile(r"[0-9]{17,19}")
 MASK = "#"
 # How long something took, a file's number on its disk, when its writer made it, and where.
-_OF_THE_MACHINE = ("seconds", "etag", "newest_ms", "writer.host")
+_OF_THE_MACHINE = ("seconds", "etag", "newest_ms", "load_ms", "writer.host")
 _MIB = 1 << 20
 
 

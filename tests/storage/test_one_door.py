@@ -32,6 +32,7 @@ ALLOWED = {
     "jobs/stale_branches/run.py": {"keeper.remove": "a ref, by a commit of its table or catalog, and no bytes"},
     "jobs/stale_branches/settings.py": {"self.remove": "the setting `remove`: which states of a branch may go"},
     "model/branches.py": {
+        "one.remove": "the setting `remove`: which states of a branch may go",
         "policy.remove": "the setting `remove`: which states of a branch may go",
         "self.remove": "the setting `remove`: which states of a branch may go",
     },
