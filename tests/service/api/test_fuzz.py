@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 
 from lakewarden.model.service import Role
 from lakewarden.service.app import create_app
 from lakewarden.service.service import Service
+from tests.service.pages.fleet import fill
 from tests.support.service import bearer, service_in, token
 from tools.openapi import PAGE
 
@@ -77,6 +80,50 @@ def test_without_a_token(method: str, path: str, described: Any) -> None:
         assert answer.status_code == (200 if path in OPEN else 401)
 
     asked()
+
+
+# What is asked of a ledger that holds something: the names in its answers are from there. Live events go on for ever.
+NAMING = [(method, path) for method, path in OPERATIONS if not path.endswith("/events")]
+
+
+class Filled(NamedTuple):
+    described: Any
+    headers: dict[str, str]
+    names: dict[str, list[str]]  # by parameter, what the ledger holds
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    folder = tmp_path_factory.mktemp("filled")
+    service = service_in(folder, MORE)
+    fill(service, folder / "plans", 30)
+    names = {
+        "plan_id": [one.plan_id for one in service.ledger.plans.list()],
+        "run_id": [one.run_id for one in service.ledger.runs.list()],
+        "request_id": [one.request_id for one in service.ledger.requests.list()],
+        "table": ["prod.tenant_00.events_00000"],
+        "writer": ["flink-7"],
+    }
+    described = schemathesis.openapi.from_asgi("/api/openapi.json", create_app(service))
+    yield Filled(described, dict(bearer(token(service, Role.APPROVER))), names)
+    service.warden.close()
+
+
+@pytest.mark.parametrize(("method", "path"), NAMING)
+def test_of_what_the_ledger_holds(method: str, path: str, filled: Filled) -> None:
+    names = {name: st.sampled_from(filled.names[name]) for name in re.findall(r"{(\w+)}", path)}
+    answers = set()
+
+    @settings(BOUNDED, max_examples=6)
+    @given(case=filled.described[path][method].as_strategy(), found=st.fixed_dictionaries(names))
+    def asked(case: Any, found: dict[str, str]) -> None:
+        case.path_parameters = found
+        if path.endswith("/diff"):
+            case.query = {"to": filled.names["plan_id"][0]}
+        answers.add(case.call_and_validate(headers=filled.headers, checks=CHECKED).status_code)
+
+    asked()
+    assert not (method == "GET" and names) or 200 in answers
 
 
 HOSTILE = [
