@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lakewarden.cli.doctor_text import plural
 from lakewarden.cli.options import Shared
 from lakewarden.cli.screen import Screen
 from lakewarden.cli.signals import command
@@ -43,8 +44,4 @@ def gateway(
 def _cut_off(requests: int) -> str:
     if not requests:
         return "every request that was begun was answered"
-    return (
-        "1 request took too long and was cut off"
-        if requests == 1
-        else f"{requests} requests took too long and were cut off"
-    )
+    return f"{plural(requests, 'request')} took too long and {'was' if requests == 1 else 'were'} cut off"

@@ -16,7 +16,7 @@ from lakewarden.reports.doctor import by_reason, open_intents, stale_leases
 from lakewarden.reports.overview import Overview
 from lakewarden.reports.page.lineage import lineage_of
 from lakewarden.reports.page.pictures import Curve, curve, scale, stacked
-from lakewarden.reports.page.text import counted, number, size
+from lakewarden.reports.page.text import number, plural, size
 from lakewarden.reports.page.unsaid import unsaid_of
 from lakewarden.reports.savings import freed_lately
 from lakewarden.steps.deployment import Deployment
@@ -134,7 +134,7 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: i
     yield {
         "name": "Tables",
         "value": number(len(rows)),
-        "words": counted(sum(row.facts.snapshots for row in rows), "snapshot"),
+        "words": plural(sum(row.facts.snapshots for row in rows), "snapshot"),
     }
     if known:
         unknown = f", unknown of {number(len(rows) - len(known))}" if len(known) < len(rows) else ""
@@ -148,8 +148,8 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: i
     if orphans is None:
         yield {"name": "Orphans", "value": "unknown", "words": "no plan has looked yet"}
     else:
-        more = f"; {counted(unseen, 'table')} not looked at" if unseen else ""
-        words = f"{counted(orphans.files, 'file')}, in plans not yet applied{more}"
+        more = f"; {plural(unseen, 'table')} not looked at" if unseen else ""
+        words = f"{plural(orphans.files, 'file')}, in plans not yet applied{more}"
         yield {"name": "Orphans", "value": size(orphans.bytes), "words": words}
     yield {
         "name": "Freed in 30 days",
@@ -161,7 +161,7 @@ def _tiles(rows: Sequence[Row], predicted: Forecast | None, cost: Cost, freed: i
         yield {
             "name": "Added a day",
             "value": size(round(predicted.growth_a_day)),
-            "words": f"unknown of {counted(missing, 'table')}" if missing else "by the last 30 days",
+            "words": f"unknown of {plural(missing, 'table')}" if missing else "by the last 30 days",
         }
 
 

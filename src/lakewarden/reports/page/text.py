@@ -19,9 +19,9 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
-def counted(count: int, noun: str) -> str:
+def plural(count: int, one: str, several: str | None = None) -> str:
     """`1 table`, `2 tables`."""
-    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+    return f"{number(count)} {one if count == 1 else several or one + 's'}"
 
 
 def percent(share: float | None) -> str:

@@ -10,11 +10,11 @@ from lakewarden.ledger.fleet import FleetSummary
 from lakewarden.ledger.requests import Request
 from lakewarden.model.service import RequestStatus
 from lakewarden.reports.page.pictures import scale, stacked
-from lakewarden.reports.page.text import number, size
+from lakewarden.reports.page.text import number, plural, size
 from lakewarden.service.html.pictures import Bar, Columns, columns
 from lakewarden.service.html.plans import summary_of
 from lakewarden.service.html.runs import open_requests, run_row
-from lakewarden.service.html.words import plural, relative
+from lakewarden.service.html.words import relative
 from lakewarden.service.service import Service
 
 DAYS = 30

@@ -19,7 +19,7 @@ from lakewarden import __version__
 from lakewarden.model.service import RequestStatus
 from lakewarden.reports.page.render import TEMPLATES as REPORT
 from lakewarden.reports.page.render import environment as of_report
-from lakewarden.reports.page.text import size
+from lakewarden.reports.page.text import plural, size
 from lakewarden.service.access import User
 from lakewarden.service.html import words
 from lakewarden.service.html.plans import changes_words
@@ -53,7 +53,7 @@ def environment() -> Environment:
         **found.filters,
         "relative": words.relative,
         "path_segment": lambda name: Markup(quote(str(name), safe="")),
-        "plural": words.plural,
+        "plural": plural,
         "dotted": words.dotted,
         "key": words.key,
         "lasted": words.lasted,

@@ -10,8 +10,8 @@ from typing import Any
 
 from lakewarden.ledger.request_events import Event
 from lakewarden.model.redaction import redact
-from lakewarden.reports.page.text import number
-from lakewarden.service.html.words import lasted, plural
+from lakewarden.reports.page.text import number, plural
+from lakewarden.service.html.words import lasted
 from lakewarden.steps.apply.claim import STARTED
 
 PROGRESS = "progress"

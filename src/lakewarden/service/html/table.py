@@ -17,10 +17,9 @@ from lakewarden.model.redaction import redact
 from lakewarden.model.service import RequestKind
 from lakewarden.reports.page.graph import Drawing, Edge, Node, drawn
 from lakewarden.reports.page.pictures import curve, scale, stacked
-from lakewarden.reports.page.text import size
+from lakewarden.reports.page.text import plural, size
 from lakewarden.service.html.pictures import Seen, timeline
 from lakewarden.service.html.runs import run_row
-from lakewarden.service.html.words import plural
 from lakewarden.service.service import Service
 
 LIMIT = f"{SMALL_FILE_BYTES >> 20} MiB"

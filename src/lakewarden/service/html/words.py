@@ -38,8 +38,3 @@ def dotted(name: str) -> Markup:
 def key(name: str) -> Markup:
     """The name of a setting that a narrow place may break after an underscore."""
     return Markup("_<wbr>").join(shown(name).split("_"))
-
-
-def plural(count: int, one: str, several: str | None = None) -> str:
-    """`1 table`, `2 tables`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError
@@ -105,8 +106,7 @@ class _Beats:
 
     def beat(self) -> None:
         for place, before in enumerate(self._beats):
-            now = self._deployment.clock.now()
-            beat = Heartbeat(before.writer, before.table, before.prefix, before.since, now, before.ttl_seconds)
+            beat = replace(before, beat_at=self._deployment.clock.now())
             last = self._deployment.ledger.heartbeats.beat(beat)
             if last is not None and not (self._begun and last == before.beat_at):
                 self._shared.add(beat.prefix)
