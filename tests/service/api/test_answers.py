@@ -17,9 +17,9 @@ from lakewarden.ledger.requests import Ended
 from lakewarden.model.plan import PLAN_FILE
 from lakewarden.model.service import RequestKind, RequestStatus, Role
 from lakewarden.service.api import live
-from lakewarden.service.api.asks import MOST_WAITING
 from lakewarden.service.api.maintenance import of_tenant
 from lakewarden.service.api.tables import seen_policies
+from lakewarden.service.room import MOST_WAITING
 from lakewarden.service.service import Service
 from tests.service.pages.fleet import ADA, fill
 from tests.support.promtool import promtool
@@ -273,6 +273,9 @@ def test_too_much_that_waits_is_refused_and_what_waits_is_found_again(api: Api) 
         api.service.ledger.requests.create(f"r{number}", RequestKind.OBSERVE, ADA)
     assert api.post("observe", wanted=429)["code"] == "LW-SERVICE-009"
     assert api.post("plans", {"job_type": "orphans"}, Idempotency_Key="monday") == first
+    pressed = client_of(api.service).post("/observe", headers=api.headers[Role.OPERATOR])
+    assert (pressed.status_code, "LW-SERVICE-009" in pressed.text) == (429, True), "a button is no way around it"
+    assert len(api.service.ledger.requests.list(limit=MOST_WAITING + 9)) == MOST_WAITING + 1
 
 
 def test_a_body_that_is_too_long_is_not_read(api: Api) -> None:

@@ -9,14 +9,11 @@ from typing import Annotated, Any
 from fastapi import Depends, Response
 
 from lakewarden.ledger.requests import Request as LedgerRequest
-from lakewarden.model.errors import TooBusyError
-from lakewarden.model.service import RequestKind, RequestStatus
+from lakewarden.model.service import RequestKind
 from lakewarden.service.access import Asked as Service
 from lakewarden.service.access import User
 from lakewarden.service.api.shapes import Asked, IdempotencyKey, told
-
-# Beyond this nobody is helped by one more: runners are down, or a script goes in circles.
-MOST_WAITING = 500
+from lakewarden.service.room import check_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,8 @@ class Runner:
         key = f"{user.name}/{self.key}" if self.key else None
         # What is asked for again waits already.
         again = key is not None and requests.of_key(key) is not None
-        if not again and len(requests.list(status=[RequestStatus.QUEUED], limit=MOST_WAITING)) == MOST_WAITING:
-            raise TooBusyError(f"{MOST_WAITING} requests wait for a runner; nothing was asked for")
+        if not again:
+            check_room(requests)
         made = requests.create(
             self.service.new_id(),
             kind,
