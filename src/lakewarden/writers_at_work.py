@@ -57,7 +57,7 @@ class WritersAtWork:
 
         place = self._prefix(prefix)
         places = [place] if place is not None else self._places(table)
-        return beating(self._deployment, writer or self.worker, table, places, ttl_seconds)
+        return beating(self._deployment, writer or self.worker, {table: places}, ttl_seconds)
 
     def beat(
         self,

@@ -122,6 +122,25 @@ def test_of_two_writers_of_one_name_the_earlier_beginning_counts(ledger: Ledger)
     assert ledger.heartbeats.protecting(later)[0].since == later, "what was silent for so long protects nothing"
 
 
+def test_heartbeats_of_many_tables_are_written_at_once(ledger: Ledger) -> None:
+    """Each as if it were alone: with its own last beat, as far as that still protects, and its own earlier beginning."""
+    grace = MARGINS.heartbeat_grace
+    known = Heartbeat("host-1", "prod.known", "s3://lake/known/", NOON - HOUR, NOON, 60)
+    silent = replace(known, table="prod.silent", prefix="s3://lake/silent/", beat_at=NOON - grace)
+    other = replace(known, writer="host-2")
+    for each in (known, silent, other):
+        ledger.heartbeats.beat(each)
+    now = NOON + HOUR
+    again = [replace(each, since=now, beat_at=now) for each in (known, silent, replace(known, table="prod.new"))]
+    assert ledger.heartbeats.beat_all(again) == [NOON, None, None]
+    assert [beat.since for beat in ledger.heartbeats.live(now)] == [NOON - HOUR, now, now]
+    late = [replace(again[0], beat_at=now + HOUR), again[1]]
+    assert ledger.heartbeats.beat_all(late) == [now, now], "two clocks may be told of at once"
+    ledger.heartbeats.end_all([*again, other])
+    assert ledger.heartbeats.every() == [replace(late[0], since=NOON - HOUR)], "it has beaten since"
+    assert ledger.heartbeats.beat_all([]) == []
+
+
 def test_freezing_and_unfreezing(ledger: Ledger) -> None:
     assert ledger.switches.frozen() is None
     ledger.switches.freeze(ACTOR, "migration of the catalog")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import Row, bindparam, delete, func, select, update
 
 from lakewarden.ledger.connection import Connections, put
 from lakewarden.ledger.schema import heartbeats
@@ -32,35 +33,33 @@ class Heartbeats:
         self._connections = connections
 
     def beat(self, heartbeat: Heartbeat) -> datetime | None:
-        """Say that a writer is at work under one prefix, until its time to live has passed. When it last said so; None if it
-        did not, or so long ago that it protects nothing any more.
+        """Say that a writer is at work under one prefix, as `beat_all` does."""
+        return self.beat_all([heartbeat])[0]
+
+    def beat_all(self, beats: Sequence[Heartbeat]) -> list[datetime | None]:
+        """Say that writers are at work, each under one prefix, until its time to live has passed. When each last said so; None
+        if it did not, or so long ago that it protects nothing any more.
 
         Of two that go by one name, such as two processes of one machine, the earlier beginning counts: what either has
         written since then may not be committed yet.
         """
-        row = {
-            "writer": heartbeat.writer,
-            "table_name": heartbeat.table,
-            "prefix": heartbeat.prefix,
-            "since": heartbeat.since,
-            "beat_at": heartbeat.beat_at,
-            "ttl_seconds": heartbeat.ttl_seconds,
-            "live_until": heartbeat.live_until,
-            "ended_at": None,
-            "ended_by": None,
-        }
-        others = select(func.max(heartbeats.c.live_until)).where(heartbeats.c.writer != heartbeat.writer)
-        protecting = heartbeats.c.live_until >= heartbeat.beat_at - MARGINS.heartbeat_grace
-        before = select(heartbeats.c.since, heartbeats.c.beat_at).where(_same(heartbeat), protecting)
+        if not beats:
+            return []
+        writers, earliest = {beat.writer for beat in beats}, min(beat.beat_at for beat in beats)
+        others = select(func.max(heartbeats.c.live_until)).where(heartbeats.c.writer.not_in(writers))
+        protecting = heartbeats.c.live_until >= earliest - MARGINS.heartbeat_grace
+        before = select(heartbeats).where(heartbeats.c.writer.in_(writers), protecting)
         with self._connections.write() as connection:
             if (newest := connection.execute(others).scalar()) is not None:
                 # Two clocks have to agree: one writer's that is a month ahead must not end what protects all others.
-                long_ago = min(heartbeat.beat_at, newest) - FORGOTTEN
+                long_ago = min(earliest, newest) - FORGOTTEN
                 connection.execute(delete(heartbeats).where(heartbeats.c.live_until < long_ago))
-            found = connection.execute(before).first()
-            since = min(heartbeat.since, found.since) if found else heartbeat.since
-            put(connection, heartbeats, [row | {"since": since}])
-        return found.beat_at if found else None
+            known = {(row.writer, row.table_name, row.prefix): row for row in connection.execute(before)}
+            found = [_last(known.get((beat.writer, beat.table, beat.prefix)), beat) for beat in beats]
+            rows = [_row(beat, last) for beat, last in zip(beats, found, strict=True)]
+            # Always in one order: whoever beats for the same places meanwhile waits for them, and holds none that is waited for.
+            put(connection, heartbeats, sorted(rows, key=lambda row: (row["writer"], row["table_name"], row["prefix"])))
+        return [last.beat_at if last else None for last in found]
 
     def begun_by(self, heartbeat: Heartbeat, name: str) -> None:
         """Remember whose a heartbeat is that has just begun. One that somebody has made already stays theirs."""
@@ -69,10 +68,24 @@ class Heartbeats:
             connection.execute(update(heartbeats).where(_same(heartbeat), begun).values(made_by=name))
 
     def end(self, heartbeat: Heartbeat) -> None:
-        """Say that a writer is done under one prefix, unless another that goes by its name has beaten since."""
-        mine = _same(heartbeat) & (heartbeats.c.beat_at == heartbeat.beat_at)
-        with self._connections.write() as connection:
-            connection.execute(delete(heartbeats).where(mine))
+        """Say that a writer is done under one prefix, as `end_all` does."""
+        self.end_all([heartbeat])
+
+    def end_all(self, beats: Sequence[Heartbeat]) -> None:
+        """Say that writers are done, each under one prefix, unless another that goes by its name has beaten since."""
+        mine = (
+            (heartbeats.c.writer == bindparam("its_writer"))
+            & (heartbeats.c.table_name == bindparam("its_table"))
+            & (heartbeats.c.prefix == bindparam("its_prefix"))
+            & (heartbeats.c.beat_at == bindparam("its_beat"))
+        )
+        ended = [
+            {"its_writer": beat.writer, "its_table": beat.table, "its_prefix": beat.prefix, "its_beat": beat.beat_at}
+            for beat in beats
+        ]
+        if ended:
+            with self._connections.write() as connection:
+                connection.execute(delete(heartbeats).where(mine), ended)
 
     def cut_short(self, heartbeat: Heartbeat, name: str, now: datetime) -> None:
         """End a heartbeat on somebody's word. It protects for the grace from now on: the word may be wrong, or the writer's
@@ -109,6 +122,25 @@ class Heartbeats:
 
 def _is_live(record: BeatRecord, now: datetime) -> bool:
     return record.ended_at is None and record.beat.live_until >= now
+
+
+def _last(row: Row[Any] | None, beat: Heartbeat) -> Row[Any] | None:
+    """What was written of the same before, unless it protects nothing any more by the time of this beat."""
+    return row if row is not None and row.live_until >= beat.beat_at - MARGINS.heartbeat_grace else None
+
+
+def _row(beat: Heartbeat, last: Row[Any] | None) -> dict[str, Any]:
+    return {
+        "writer": beat.writer,
+        "table_name": beat.table,
+        "prefix": beat.prefix,
+        "since": min(beat.since, last.since) if last is not None else beat.since,
+        "beat_at": beat.beat_at,
+        "ttl_seconds": beat.ttl_seconds,
+        "live_until": beat.live_until,
+        "ended_at": None,
+        "ended_by": None,
+    }
 
 
 def _same(beat: Heartbeat) -> Any:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +17,9 @@ from lakewarden.formats.iceberg.compaction.compactor import IcebergRewriteWorker
 from lakewarden.jobs.compaction import plan as planning
 from lakewarden.jobs.compaction.round_leases import RoundLeases
 from lakewarden.ledger.group_leases import group_key
+from lakewarden.ledger.heartbeats import Heartbeats
 from lakewarden.model.compaction import GroupFiles, GroupLease, Prepared
-from lakewarden.model.errors import DoubtfulCommitError, LeaseLostError
+from lakewarden.model.errors import DoubtfulCommitError, LeaseLostError, StateBusyError
 from lakewarden.model.run import RunResult
 from lakewarden.model.table import Pointer
 from lakewarden.pipeline.rewrite import files as rewriting
@@ -382,6 +384,41 @@ def test_work_whose_leases_are_all_lost_is_cancelled(crowd: Crowd) -> None:
     assert time.monotonic() - began < 120
     assert (result.changed, result.kept) == ({"groups": 0, "files": 0}, {"groups": 1})
     assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 3)
+
+
+def test_directories_of_every_table_of_a_round_are_in_flight_while_it_lasts(crowd: Crowd) -> None:
+    names = [crowd.table(), crowd.table()]
+    ledger = crowd.site.another()._deployment.ledger
+    seen: list[set[tuple[str, str]]] = []
+
+    def look(*given: Any) -> Iterator[tuple[str, str]]:
+        seen.append({(beat.table, beat.prefix) for beat in ledger.heartbeats.every()})
+        yield from rewrite(*given)
+
+    rewrite = rewriting.rewrite_groups
+    plan = crowd.site.plan(JOB, *names)
+    with crowd.monkeypatch.context() as patched:
+        patched.setattr(rewriting, "rewrite_groups", look)
+        assert crowd.site.apply(plan).status == "done"
+    assert seen == [{(name, f"{crowd.document(name)['location']}/") for name in names}]
+    assert ledger.heartbeats.every() == []
+
+
+def test_where_it_cannot_be_said_that_directories_are_in_flight_nothing_is_written(crowd: Crowd) -> None:
+    names = [crowd.table(), crowd.table()]
+
+    def locked(*_: Any) -> Any:
+        raise StateBusyError("the database is locked")
+
+    plan = crowd.site.plan(JOB, *names)
+    with crowd.monkeypatch.context() as patched:
+        patched.setattr(Heartbeats, "beat_all", locked)
+        with pytest.raises(StateBusyError):
+            crowd.site.apply(plan)
+    for name in names:
+        assert (crowd.ids(name), crowd.files(name)) == (list(range(12)), 3)
+        data = Path(local_path(crowd.document(name)["location"])) / "data"
+        assert len(list(data.rglob("*.parquet"))) == 3, "nothing was written"
 
 
 def test_expiry_leaves_the_snapshot_that_files_are_rewritten_from(crowd: Crowd) -> None:

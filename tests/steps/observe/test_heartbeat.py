@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -92,18 +92,18 @@ def test_a_database_that_is_away_for_a_while_ends_no_heartbeat(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer goes on for days; whoever let its heartbeat end with the first locked database would delete its files."""
-    real, failed, again = Heartbeats.beat, threading.Event(), threading.Event()
+    real, failed, again = Heartbeats.beat_all, threading.Event(), threading.Event()
     errors: list[BaseException] = [StateBusyError("locked"), StateError("away"), OSError("no space left")]
 
-    def beat(self: Heartbeats, one: Heartbeat) -> Any:
+    def beat(self: Heartbeats, beats: Sequence[Heartbeat]) -> Any:
         if threading.current_thread().name.startswith("heartbeat"):
             if errors:
                 failed.set()
                 raise errors.pop()
             again.set()
-        return real(self, one)
+        return real(self, beats)
 
-    monkeypatch.setattr(Heartbeats, "beat", beat)
+    monkeypatch.setattr(Heartbeats, "beat_all", beat)
     with service.warden.heartbeat(TABLE, writer=WRITER, ttl_seconds=1):
         assert failed.wait(20)
         assert again.wait(20), "it was never written again"
@@ -116,7 +116,7 @@ def test_the_end_of_a_writer_is_not_the_fault_of_the_database(
     def end(self: Heartbeats, one: Heartbeat) -> None:
         raise StateBusyError("locked")
 
-    monkeypatch.setattr(Heartbeats, "end", end)
+    monkeypatch.setattr(Heartbeats, "end_all", end)
     with service.warden.heartbeat(TABLE, writer=WRITER):
         pass
     assert service.ledger.heartbeats.every(), "it falls silent by itself"

@@ -176,14 +176,14 @@ class Run(TableRun):
             leases = RoundLeases(self._leases, stack)
             prepared: dict[str, _Table] = {}
             begun = self._begin(round_, stack, leases)
-            self._side_by_side(begun, partial(self._prepare, begun, prepared, leases))
+            self._side_by_side([one.table for one in begun.values()], partial(self._prepare, begun, prepared, leases))
             ready = {name: prepared[name] for name in begun if name in prepared}
             answers = dict(self._rewritten(ready, leases))
             leases.committing(answers)
-            self._side_by_side(ready, partial(self._commit, ready, answers, leases))
+            self._side_by_side([one.table for one in ready.values()], partial(self._commit, ready, answers, leases))
             leases.end(self._done, self._left)
 
-    def _side_by_side(self, tables: Mapping[str, _Table], work: Callable[[TablePlan], None]) -> None:
+    def _side_by_side(self, tables: Sequence[TablePlan], work: Callable[[TablePlan], None]) -> None:
         """Work on several tables at a time: each waits for its catalog and its store. Nothing is begun once one raises."""
         halted = threading.Event()
 
@@ -197,7 +197,7 @@ class Run(TableRun):
 
         with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
             try:
-                for _ in pool.map(attempt, [one.table for one in tables.values()]):
+                for _ in pool.map(attempt, tables):
                     pass
             except BaseException:
                 halted.set()  # also where a signal ends the wait of this thread
@@ -207,20 +207,24 @@ class Run(TableRun):
         self, round_: Sequence[tuple[TablePlan, list[GroupFiles]]], stack: ExitStack, leases: RoundLeases
     ) -> dict[str, _Table]:
         """Lease the groups that nobody else works on. The tables that any is left of, with these."""
-        found: dict[str, _Table] = {}
+        looked_at: dict[str, _Table] = {}
 
-        def begin(groups: Sequence[GroupFiles], table: TablePlan) -> None:
-            name, ttl = table.identifier, int(table.policy["lease_ttl_seconds"])
+        def look(table: TablePlan) -> None:
+            name = table.identifier
             pointer = pointer_of(self.deployment, name)
             if pointer is None:
                 raise PlanOutdatedError(f"{name} is gone; nothing of it was changed")
-            # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
-            writer = f"{self.deployment.worker}/{self.run_id}"
-            stack.enter_context(beating(self.deployment, writer, name, self.roots_of(name), ttl))
-            found[name] = _Table(table, pointer[1], groups)
+            looked_at[name] = _Table(table, pointer[1], groups_of[name])
 
-        for table, groups in round_:
-            self.attempt(table, partial(begin, groups))
+        groups_of = {table.identifier: groups for table, groups in round_}
+        self._side_by_side([table for table, _ in round_], look)
+        found = {name: looked_at[name] for name in groups_of if name in looked_at}
+        if not found:
+            return {}
+        # What is written and not yet committed is nobody's: orphan cleanup of any grace keeps off.
+        writer = f"{self.deployment.worker}/{self.run_id}"
+        ttl = max(int(one.table.policy["lease_ttl_seconds"]) for one in found.values())
+        stack.enter_context(beating(self.deployment, writer, {name: self.roots_of(name) for name in found}, ttl))
         answers = leases.take([(one.table, one.groups) for one in found.values()])
         for (name, one), others in zip(list(found.items()), answers, strict=True):
             if isinstance(others, LakewardenError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -38,8 +38,7 @@ def beat_once(
     since = {beat.prefix: beat.since for beat in known}
     wanted = [FileUri.parse(prefix).as_prefix()] if prefix else _everywhere(deployment, table, list(since), places)
     made = tuple(Heartbeat(writer, table, place, since.get(place, now), now, ttl_seconds) for place in wanted)
-    for beat in made:
-        deployment.ledger.heartbeats.beat(beat)
+    deployment.ledger.heartbeats.beat_all(made)
     return made
 
 
@@ -61,10 +60,11 @@ def _everywhere(
 
 @contextmanager
 def beating(
-    deployment: Deployment, writer: str, table: str, prefixes: Sequence[str], ttl_seconds: int
+    deployment: Deployment, writer: str, places: Mapping[str, Sequence[str]], ttl_seconds: int
 ) -> Iterator[None]:
-    """Beat now and every third of the time to live, until the block ends or the process dies."""
-    beats = _Beats(deployment, writer, table, prefixes, ttl_seconds)
+    """Beat now and every third of the time to live, until the block ends or the process dies: for each of these tables, under
+    its prefixes."""
+    beats = _Beats(deployment, writer, places, ttl_seconds)
     ended = threading.Event()
 
     def keep_beating() -> None:
@@ -77,7 +77,7 @@ def beating(
                 beats.tell("heartbeat not written", error)
 
     beats.beat()
-    thread = threading.Thread(target=keep_beating, name=f"heartbeat {table}", daemon=True)
+    thread = threading.Thread(target=keep_beating, name="heartbeat", daemon=True)
     thread.start()
     try:
         yield
@@ -92,34 +92,36 @@ def beating(
 
 
 class _Beats:
-    """The heartbeats of one block, under each of its prefixes, and whether it is alone under its name."""
+    """The heartbeats of one block, for each of its places, and where it is not alone under its name."""
 
     def __init__(
-        self, deployment: Deployment, writer: str, table: str, prefixes: Sequence[str], ttl_seconds: int
+        self, deployment: Deployment, writer: str, places: Mapping[str, Sequence[str]], ttl_seconds: int
     ) -> None:
         now = deployment.clock.now()
-        places = dict.fromkeys(FileUri.parse(prefix).as_prefix() for prefix in prefixes)
-        self._beats = [Heartbeat(writer, table, place, now, now, ttl_seconds) for place in places]
+        every = dict.fromkeys(
+            (table, FileUri.parse(prefix).as_prefix()) for table, prefixes in places.items() for prefix in prefixes
+        )
+        self._beats = [Heartbeat(writer, table, place, now, now, ttl_seconds) for table, place in every]
         self._deployment = deployment
-        self._shared: set[str] = set()
+        self._shared: set[tuple[str, str]] = set()
         self._begun = False
 
     def beat(self) -> None:
-        for place, before in enumerate(self._beats):
-            beat = replace(before, beat_at=self._deployment.clock.now())
-            last = self._deployment.ledger.heartbeats.beat(beat)
+        now = self._deployment.clock.now()
+        beats = [replace(before, beat_at=now) for before in self._beats]
+        lasts = self._deployment.ledger.heartbeats.beat_all(beats)
+        for beat, before, last in zip(beats, self._beats, lasts, strict=True):
             if last is not None and not (self._begun and last == before.beat_at):
-                self._shared.add(beat.prefix)
-            self._beats[place] = beat
-        self._begun = True
+                self._shared.add((beat.table, beat.prefix))
+        self._beats, self._begun = beats, True
 
     def end(self) -> None:
         """Take back what is this block's alone. Where another goes by its name, or did until a while ago, the heartbeat may
         stand for files of the other: it falls silent by itself, and protects for the grace."""
-        for beat in self._beats:
-            if beat.prefix not in self._shared:
-                self._deployment.ledger.heartbeats.end(beat)
+        mine = [beat for beat in self._beats if (beat.table, beat.prefix) not in self._shared]
+        self._deployment.ledger.heartbeats.end_all(mine)
 
     def tell(self, what: str, error: Exception) -> None:
         beat = self._beats[0]
-        bind(writer=beat.writer, table=beat.table).warning(what, error=f"{type(error).__name__}: {error}")
+        tables = ", ".join(dict.fromkeys(one.table for one in self._beats))
+        bind(writer=beat.writer, table=tables).warning(what, error=f"{type(error).__name__}: {error}")
