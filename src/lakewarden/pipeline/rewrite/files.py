@@ -39,16 +39,18 @@ def rewrite_groups(
     if not orders.num_rows:
         return
     context = spark.sparkContext
-    tasks = shared_out(orders["weight"].to_pylist(), _TASKS_A_CORE * context.defaultParallelism)
+    tasks = shared_out(orders["weight"].to_pylist(), context.defaultParallelism)
     asked = [orders.take(pa.array(some)).select(["group", "format", "order"]).to_pylist() for some in tasks]
     with _cancelled_when(spark, in_vain):
         # Each task's orders in a partition of its own: a repartitioned frame would put two into some, and none into others.
         yield from context.parallelize(asked, len(asked)).flatMap(_rewritten(workers, stores)).collect()
 
 
-def shared_out(weights: Sequence[int], least: int) -> list[list[int]]:
-    """The places of these weights by task, heaviest first: in as few tasks as stay light, but not in fewer than `least`."""
-    wanted = min(len(weights), max(least, -(-sum(weights) // SHARED_TASK)))
+def shared_out(weights: Sequence[int], cores: int) -> list[list[int]]:
+    """The places of these weights by task, heaviest first: in as few tasks as stay light, but a few for each core, and for
+    each as many as for the others, so that none has nothing to do while the last are at it."""
+    turns = max(_TASKS_A_CORE, -(-sum(weights) // (SHARED_TASK * cores)))
+    wanted = min(len(weights), turns * cores)
     tasks: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(wanted)]
     for place in sorted(range(len(weights)), key=lambda place: -weights[place]):
         load, number, some = heapq.heappop(tasks)
