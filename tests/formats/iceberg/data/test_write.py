@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakewarden.formats.iceberg.data.bloom import bloom_filter, xxh64
 from lakewarden.formats.iceberg.data.columns import annotated, arrow_schema
 from lakewarden.formats.iceberg.data.footer import BLOOM_LENGTH, BLOOM_OFFSET, column_chunks, read_footer
 from lakewarden.formats.iceberg.data.form import Form
+from lakewarden.formats.iceberg.data.metrics import Metrics
 from lakewarden.formats.iceberg.data.order import NewFile
 from lakewarden.formats.iceberg.data.places import Spread
 from lakewarden.formats.iceberg.data.thrift import dumps, loads
@@ -212,6 +215,42 @@ def test_the_owner_chooses_codec_pages_dictionaries_and_statistics(tmp_path: Pat
     a, element = (pq.read_metadata(found.path).row_group(0).column(place) for place in (0, 1))
     assert (a.compression, a.statistics is None, a.has_dictionary_page) == ("LZ4", True, True)
     assert (element.statistics is None, element.has_dictionary_page) == (False, False)
+
+
+TEXTS = st.none() | st.text(max_size=40) | st.sampled_from(["", "\U0010ffff" * 20, "a" * 4096, "a" * 4097, "b" * 5000])
+# A member of a struct, and a column of the very name that a Parquet file has for that member.
+NAMED_ALIKE = schema(
+    column(1, "a", schema(column(2, "b", "string"))), column(3, "a.b", "string"), column(4, "c", "binary")
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=4), min_size=1, max_size=3), st.booleans()
+)
+def test_bounds_of_texts_are_those_of_the_rows(
+    tmp_path_factory: pytest.TempPathFactory, groups: list[list[tuple[str | None, ...]]], told: bool
+) -> None:
+    """Whether Arrow notes the ends of a row group, or leaves them out because they are long, or may not note any."""
+    tmp_path, fields = tmp_path_factory.mktemp("texts"), arrow_schema(NAMED_ALIKE)
+    properties = {
+        "write.parquet.row-group-size-bytes": "1",
+        "write.parquet.stats-enabled.column.a.b": str(told).lower(),
+        "write.metadata.metrics.default": "full",
+    }
+    writer = Writer(Local(), str(tmp_path / "new"), fields, Style(properties, {}), 1 << 29, tmp_path)
+    wanted = Metrics(fields, properties)
+    for rows in groups:
+        found = [{"a": {"b": b}, "a.b": text, "c": text and (c or "").encode()} for b, text, c in rows]
+        batch = pa.RecordBatch.from_pylist(found, schema=fields)
+        writer.add(batch)
+        wanted.add(batch)
+    writer.close()
+    [file] = writer.files
+    assert pq.read_metadata(file.path).num_row_groups == len(groups)
+    lower, upper = wanted.bounds()
+    assert file.lower == {number: value.hex() for number, value in lower.items()}
+    assert file.upper == {number: value.hex() for number, value in upper.items()}
 
 
 def test_names_are_spread_as_java_spreads_them() -> None:

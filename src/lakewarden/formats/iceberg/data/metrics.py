@@ -1,7 +1,8 @@
 """Counts and bounds of the rows of a file, taken from the rows themselves.
 
 Readers skip files by these, and equality deletes with them, so a bound that is too narrow loses rows. Footers cannot be
-trusted for it: a row group whose values are too long to be noted says nothing, and a bound over the others is wrong.
+trusted for it: a row group whose values are too long to be noted says nothing, and a bound over the others is wrong. (Of
+texts that were just encoded, the encoder has found the ends; where it says nothing, the rows are looked at.)
 """
 
 from __future__ import annotations
@@ -134,20 +135,23 @@ class Metrics:
         self._leaves = {number: _Leaf() for number in self._fields}
         self._signed: dict[int, _Leaf] = {}
 
-    def add(self, batch: pa.RecordBatch, only: Collection[int] | None = None) -> None:
-        """Take these rows in; of these columns alone, if any are named."""
+    def add(self, batch: pa.RecordBatch, only: Collection[int] | None = None, counted: Collection[int] = ()) -> None:
+        """Take these rows in; of these columns alone, if any are named. Values of `counted` columns are counted, and somebody
+        else says between which ends they are."""
         for column, found in zip(batch.columns, batch.schema, strict=True):
-            self._take(column, found, only)
+            self._take(column, found, only, counted)
 
-    def _take(self, array: pa.Array, found: pa.Field, only: Collection[int] | None) -> None:
+    def _take(self, array: pa.Array, found: pa.Field, only: Collection[int] | None, counted: Collection[int]) -> None:
         if pa.types.is_struct(found.type):
             # Flattened, so that a member of a missing struct is missing too.
             for child, member in zip(array.flatten(), found.type, strict=True):
-                self._take(child, member, only)
+                self._take(child, member, only, counted)
             return
         if pa.types.is_nested(found.type) or (only is not None and _id(found) not in only):
             return
         self.count(_id(found), len(array), array.null_count)
+        if _id(found) in counted:
+            return
         leaf = self._leaves[_id(found)]
         if pa.types.is_floating(found.type):
             nan = pc.is_nan(array)

@@ -25,6 +25,7 @@ from lakewarden.formats.iceberg.data.form import Form, check_columns, leaves
 from lakewarden.formats.iceberg.data.metrics import Metrics
 from lakewarden.formats.iceberg.data.order import NewFile
 from lakewarden.formats.iceberg.data.places import Spread
+from lakewarden.formats.iceberg.data.statistics import as_column
 from lakewarden.formats.iceberg.data.thrift import I32, I64, Field
 from lakewarden.formats.new_files import Waiting, pieces
 
@@ -71,6 +72,7 @@ class Writer:
         self._form = Form.of(style.properties)
         check_columns(self._form, schema)
         self._paths = {name: path for name, path, _ in leaves(schema)}
+        self._texts = dict(self._texts_with_statistics())
         self._file: pq.ParquetWriter | None = None
         self._metrics = style.metrics(schema)
         # The filters of the file in the making, by row group and column.
@@ -105,7 +107,7 @@ class Writer:
             # Rows of many small files: counted and encoded together, instead of a few at a time.
             table = table.combine_chunks()
         for batch in table.to_batches():
-            self._metrics.add(batch)
+            self._metrics.add(batch, counted=self._texts)
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._local,
@@ -132,6 +134,15 @@ class Writer:
         self._row_groups += 1
         self._rows += table.num_rows
 
+    def _texts_with_statistics(self) -> Iterator[tuple[int, tuple[int, pa.Field]]]:
+        """Columns of text by their ids, with their places in the file. The encoder looks for their least and greatest values,
+        and that costs too much to be done twice."""
+        places = {path: place for place, (_, path, _) in enumerate(leaves(self._schema))}
+        for found in self._schema:
+            text = pa.types.is_string(found.type) or pa.types.is_binary(found.type)
+            if text and self._form.statistics.get(found.name, True) and (number := id_of(found)) is not None:
+                yield number, (places[found.name,], found)
+
     def _uuids(self) -> Iterator[str]:
         """Columns whose least and greatest values in the footer would mislead: Java's readers compare uuids by signed halves."""
         yield from (name for name, number in _paths(self._schema) if self._style.kinds.get(number) == "uuid")
@@ -149,10 +160,15 @@ class Writer:
         self._file.close()
         local, self._file = self._local, None
         self._complete(local)
+        footer = pq.read_metadata(local)
+        assert footer.num_rows == self._rows
+        for number, (place, found) in self._texts.items():
+            for ends in _ends(footer, place, found, local):
+                self._metrics.widen(number, ends)
         uri = f"{self._prefix}-{len(self.files):05d}.parquet"
         uri = uri if self._spread is None else self._spread.place(uri)
         self._sink.put_stream(uri, pieces(local))
-        self.files.append(_described(uri, local, self._rows, self._metrics, self._style.sort_order))
+        self.files.append(described(uri, os.path.getsize(local), footer, self._metrics, self._style.sort_order))
         self._rows, self._metrics = 0, self._style.metrics(self._schema)
         self._filters, self._row_groups = {}, 0
 
@@ -180,10 +196,16 @@ def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     return found
 
 
-def _described(uri: str, local: Path, rows: int, metrics: Metrics, sort_order: int) -> NewFile:
-    footer = pq.read_metadata(local)
-    assert footer.num_rows == rows
-    return described(uri, os.path.getsize(local), footer, metrics, sort_order)
+def _ends(footer: pq.FileMetaData, place: int, text: pa.Field, local: Path) -> Iterator[pa.Array]:
+    """Texts of a column with the least and the greatest of each row group among them. Arrow notes these whole, or not at all
+    where they are long; then all of them are read again."""
+    for group in range(footer.num_row_groups):
+        said = footer.row_group(group).column(place).statistics
+        if said is not None and said.has_min_max:
+            yield as_column([said.min_raw, said.max_raw], text.type)
+        else:
+            file = pq.ParquetFile(local)
+            yield from file.read_row_group(group, columns=[text.name]).column(text.name).chunks
 
 
 def described(uri: str, size: int, footer: pq.FileMetaData, metrics: Metrics, sort_order: int = 0) -> NewFile:
