@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,9 @@ class Figures:
             {name: seconds * factor for name, seconds in middle.stages.items()},
             tuple(sample.seconds * factor for sample in samples),
         )
+
+    def with_stages(self, more: Mapping[str, float]) -> Figures:
+        return replace(self, stages={**self.stages, **more})
 
 
 @dataclass(frozen=True, slots=True)

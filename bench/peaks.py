@@ -12,6 +12,7 @@ import psutil
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TASKS, HEAP = "peak MB, Python tasks", "peak MB, JVM heap"
 MEGABYTE = 1 << 20
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -20,7 +21,7 @@ _SECONDS_BETWEEN_LOOKS = 0.2
 def peaks(spark: SparkSession) -> Iterator[dict[str, float]]:
     """Megabytes by kind, known at the end. Of a process it is what it shares with no other; of the JVM what its heap held,
     garbage too."""
-    found: dict[str, float] = {"peak MB, Python tasks": 0.0}
+    found: dict[str, float] = {TASKS: 0.0}
     pools = _pools(spark)
     for pool in pools:
         pool.resetPeakUsage()
@@ -29,7 +30,7 @@ def peaks(spark: SparkSession) -> Iterator[dict[str, float]]:
     def look() -> None:
         while not done.wait(_SECONDS_BETWEEN_LOOKS):
             held = sum(_own(child) for child in psutil.Process().children(recursive=True))
-            found["peak MB, Python tasks"] = max(found["peak MB, Python tasks"], held / MEGABYTE)
+            found[TASKS] = max(found[TASKS], held / MEGABYTE)
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
@@ -38,7 +39,7 @@ def peaks(spark: SparkSession) -> Iterator[dict[str, float]]:
     finally:
         done.set()
         looking.join()
-        found["peak MB, JVM heap"] = sum(int(pool.getPeakUsage().getUsed()) for pool in pools) / MEGABYTE
+        found[HEAP] = sum(int(pool.getPeakUsage().getUsed()) for pool in pools) / MEGABYTE
 
 
 def _own(process: psutil.Process) -> int:

@@ -6,8 +6,11 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from bench.bench import Bench
 from bench.lakes_compacting import SCHEMA, CompactingLake, compacting_lake
 from bench.measure import Figures, Row, Sample, load, timed
 from bench.ours import Deployment, plan
-from bench.peaks import peaks
+from bench.peaks import HEAP, peaks
 from bench.peer import spark_defaults
 from lakewarden.formats.iceberg.compaction.compactor import IcebergRewriteWorker
 from lakewarden.formats.iceberg.data.order import COPIED, Input, Order, Rewritten
@@ -28,40 +31,40 @@ TARGETS = {"one": 4.0, "fleet": 6.0, "fleet-rows": 6.0, "fleet-more-rows": 6.0}
 COPY_TARGET = 2.0
 CORES = 2
 SETTINGS = "\n[compaction]\nbandwidth_share = 1.0\n"
-# The peer needs minutes for a fleet: it is run once warm.
-FLEET_REPEAT = 1
 
 
 def compaction(bench: Bench) -> list[Row]:
-    return [
-        _copy(bench),
-        _beside(bench, "one", bench.repeat),
-        _beside(bench, "fleet", min(FLEET_REPEAT, bench.repeat)),
-    ]
+    return [_copy(bench), _beside(bench, "one"), _beside(bench, "fleet")]
 
 
 def fleet_rows(bench: Bench) -> list[Row]:
-    return [_beside(bench, kind, min(FLEET_REPEAT, bench.repeat)) for kind in ("fleet-rows", "fleet-more-rows")]
+    return [_beside(bench, kind) for kind in ("fleet-rows", "fleet-more-rows")]
 
 
-def _beside(bench: Bench, kind: str, repeat: int) -> Row:
+def _beside(bench: Bench, kind: str) -> Row:
     """Plan and apply against a call a table, in as many threads as there are cores. Both must leave the same rows."""
     lake, began = compacting_lake(bench.scratch, kind, bench.shrink), load()
     add_sqlite_catalog(bench.spark, lake.name, lake.database, lake.warehouse)
     ours: list[Sample] = []
     theirs: list[Sample] = []
-    for number in range(repeat + 1):
+    peak: list[Mapping[str, float]] = []
+    for number in range(bench.repeat + 1):
+        # The first is to get warm, and to see the peaks: whoever looks at the memory of a process stops it meanwhile.
+        watch = partial(nullcontext, {}) if number else partial(peaks, bench.spark)
         lake.put_back()
-        mine = _ours(bench, lake)
+        with watch() as held:
+            mine = _ours(bench, lake)
         left = _state(lake)
         lake.put_back()
-        other = _peer(bench, lake)
+        with watch() as others_held:
+            other = _peer(bench, lake)
+        peak = peak if number else [held, {HEAP: others_held[HEAP]}]  # no Python is at work for the peer
         if (expected := _state(lake)) != left:
             raise AssertionError(f"{lake.name}: {left} rows by table after ours, {expected} after the peer")
-        if number:  # the first is to get warm
+        if number:
             ours.append(mine)
             theirs.append(other)
-    figures, others = Figures.of(ours), Figures.of(theirs)
+    figures, others = (Figures.of(side).with_stages(most) for side, most in zip((ours, theirs), peak, strict=True))
     heap, size = lake.heap, sum(path.stat().st_size for path in lake.inputs(lake.tables()[0])) / 1e6
     tables = f"{heap.tables} tables of" if heap.tables > 1 else "one table of"
     work = f"compaction, {tables} {heap.files} files and {size:.0f} MB ({size * 1000 / heap.files:.0f} kB a file)"
@@ -77,19 +80,18 @@ def _ours(bench: Bench, lake: CompactingLake) -> Sample:
     deployment = Deployment.fresh(lake, bench.scratch, SETTINGS)
     warden = deployment.open()
     try:
-        with peaks(bench.spark) as held:
-            planning, result = plan(deployment, warden, job="compaction")
+        planning, result = plan(deployment, warden, job="compaction")
 
-            def apply() -> None:
-                run = warden.apply(result)
-                if run.status != "done" or run.kept or not run.changed["groups"]:
-                    raise AssertionError(f"{run}: {json.dumps(warden.run_detail(run.run_id)['steps'])[:2000]}")
+        def apply() -> None:
+            run = warden.apply(result)
+            if run.status != "done" or run.kept or not run.changed["groups"]:
+                raise AssertionError(f"{run}: {json.dumps(warden.run_detail(run.run_id)['steps'])[:2000]}")
 
-            applying = timed(apply)
+        applying = timed(apply)
     finally:
         warden.close()
         deployment.discard()
-    return Sample(planning.seconds + applying.seconds, {"plan": planning.seconds, "apply": applying.seconds, **held})
+    return Sample(planning.seconds + applying.seconds, {"plan": planning.seconds, "apply": applying.seconds})
 
 
 def _peer(bench: Bench, lake: CompactingLake) -> Sample:
@@ -102,13 +104,12 @@ def _peer(bench: Bench, lake: CompactingLake) -> Sample:
         if not rewritten["rewritten_data_files_count"]:
             raise AssertionError(f"{table}: {rewritten}")
 
-    with spark_defaults(spark, "4"), peaks(spark) as held:
+    with spark_defaults(spark, "4"):
         began = time.perf_counter()
         with ThreadPoolExecutor(CORES) as pool:
             list(pool.map(call, lake.tables()))
         took = time.perf_counter() - began
-    # Tasks of Python wait meanwhile, and are none of the peer's.
-    return Sample(took, {"calls": took, "peak MB, JVM heap": held["peak MB, JVM heap"]})
+    return Sample(took, {"calls": took})
 
 
 def _state(lake: CompactingLake) -> dict[str, int]:
