@@ -2,7 +2,7 @@
 
 Readers skip files by these, and equality deletes with them, so a bound that is too narrow loses rows. Footers cannot be
 trusted for it: a row group whose values are too long to be noted says nothing, and a bound over the others is wrong. (Of
-texts that were just encoded, the encoder has found the ends; where it says nothing, the rows are looked at.)
+texts that are short enough, the encoder that writes them finds the ends.)
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakewarden.formats.iceberg.data.bloom import bloom_filter
@@ -28,8 +29,11 @@ from lakewarden.formats.iceberg.data.places import Spread
 from lakewarden.formats.iceberg.data.statistics import as_column
 from lakewarden.formats.iceberg.data.thrift import I32, I64, Field
 from lakewarden.formats.new_files import Waiting, pieces
+from lakewarden.model.errors import IncompleteManifestError
 
 _MANY = 32  # batches of a row group
+# The longest text that Arrow's encoder notes as an end of a row group.
+_NOTED = 4096
 
 
 class Sink(Protocol):
@@ -75,9 +79,9 @@ class Writer:
         self._texts = dict(self._texts_with_statistics())
         self._file: pq.ParquetWriter | None = None
         self._metrics = style.metrics(schema)
-        # The filters of the file in the making, by row group and column.
+        # Of the file in the making, by row group: the columns whose ends the encoder notes, and, by column too, the filters.
+        self._noted: list[list[int]] = []
         self._filters: dict[tuple[int, tuple[str, ...]], bytes] = {}
-        self._row_groups = 0
         self._waiting = Waiting(self._schema, self._form.row_group, target)
         self._rows = 0
         self.files: list[NewFile] = []
@@ -106,8 +110,9 @@ class Writer:
         if many:
             # Rows of many small files: counted and encoded together, instead of a few at a time.
             table = table.combine_chunks()
+        noted = [number for number, (_, found) in self._texts.items() if _is_noted(table.column(found.name))]
         for batch in table.to_batches():
-            self._metrics.add(batch, counted=self._texts)
+            self._metrics.add(batch, counted=noted)
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._local,
@@ -128,10 +133,10 @@ class Writer:
         for name, wanted in self._form.blooms.items():
             if name in self._paths:
                 column = _column(table, self._paths[name])
-                self._filters[self._row_groups, self._paths[name]] = bloom_filter(
+                self._filters[len(self._noted), self._paths[name]] = bloom_filter(
                     column, wanted.false_positives, wanted.most_bytes, wanted.distinct
                 )
-        self._row_groups += 1
+        self._noted.append(noted)
         self._rows += table.num_rows
 
     def _texts_with_statistics(self) -> Iterator[tuple[int, tuple[int, pa.Field]]]:
@@ -162,15 +167,16 @@ class Writer:
         self._complete(local)
         footer = pq.read_metadata(local)
         assert footer.num_rows == self._rows
-        for number, (place, found) in self._texts.items():
-            for ends in _ends(footer, place, found, local):
-                self._metrics.widen(number, ends)
+        for group, noted in enumerate(self._noted):
+            for number in noted:
+                place, found = self._texts[number]
+                self._metrics.widen(number, _ends(footer, group, place, found))
         uri = f"{self._prefix}-{len(self.files):05d}.parquet"
         uri = uri if self._spread is None else self._spread.place(uri)
         self._sink.put_stream(uri, pieces(local))
         self.files.append(described(uri, os.path.getsize(local), footer, self._metrics, self._style.sort_order))
         self._rows, self._metrics = 0, self._style.metrics(self._schema)
-        self._filters, self._row_groups = {}, 0
+        self._noted, self._filters = [], {}
 
     def _complete(self, local: Path) -> None:
         """Say in the footer what Arrow does not write: the types of columns that it cannot annotate, and filters."""
@@ -196,16 +202,18 @@ def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     return found
 
 
-def _ends(footer: pq.FileMetaData, place: int, text: pa.Field, local: Path) -> Iterator[pa.Array]:
-    """Texts of a column with the least and the greatest of each row group among them. Arrow notes these whole, or not at all
-    where they are long; then all of them are read again."""
-    for group in range(footer.num_row_groups):
-        said = footer.row_group(group).column(place).statistics
-        if said is not None and said.has_min_max:
-            yield as_column([said.min_raw, said.max_raw], text.type)
-        else:
-            file = pq.ParquetFile(local)
-            yield from file.read_row_group(group, columns=[text.name]).column(text.name).chunks
+def _is_noted(texts: pa.ChunkedArray) -> bool:
+    """Whether the encoder will say between which ends these are: it does unless one of them is long, or all are null."""
+    longest = pc.max(pc.binary_length(texts)).as_py()
+    return longest is not None and longest <= _NOTED
+
+
+def _ends(footer: pq.FileMetaData, group: int, place: int, text: pa.Field) -> pa.Array:
+    """The least and the greatest text of a column in a row group, as its encoder noted them."""
+    said = footer.row_group(group).column(place).statistics
+    if said is None or not said.has_min_max:
+        raise IncompleteManifestError(f"Arrow has noted no bounds of {text.name}; nothing was rewritten")
+    return as_column([said.min_raw, said.max_raw], text.type)
 
 
 def described(uri: str, size: int, footer: pq.FileMetaData, metrics: Metrics, sort_order: int = 0) -> NewFile:
