@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
+from typing import Any
 
 import fastavro
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lakewarden.formats.avro import AvroFile, read_avro, rewrite_avro, write_avro
+from lakewarden.formats import avro
+from lakewarden.formats.avro import AvroFile, read_avro, rewrite_avro, write_again, write_avro
 from lakewarden.formats.iceberg.manifests.files import read_manifest
 from lakewarden.model.avro_frames import blocks, header
 from lakewarden.model.errors import IncompleteManifestError
@@ -88,6 +93,68 @@ def test_written_back_it_is_the_same() -> None:
         {"content": "data", "partition-spec-id": "0"},
     )
     assert read_avro(write_avro(file), "m") == file
+
+
+ENTRY = {
+    "type": "record",
+    "name": "entry",
+    "fields": [
+        {"name": "status", "type": "int"},
+        {"name": "snapshot", "type": ["null", "long"]},
+        {
+            "name": "file",
+            "type": {
+                "type": "record",
+                "name": "file",
+                "fields": [{"name": "path", "type": "string"}, {"name": "row_id", "type": ["null", "long"]}],
+            },
+        },
+    ],
+}
+ENTRIES = st.fixed_dictionaries(
+    {
+        "status": st.integers(0, 2),
+        "snapshot": st.none() | st.integers(-(1 << 63), (1 << 63) - 1),
+        "file": st.fixed_dictionaries({"path": st.text(max_size=200), "row_id": st.none() | st.integers(0, 1 << 40)}),
+    }
+)
+
+
+def same_as_whole(old: AvroFile, kept: list[tuple[int, dict[str, Any]]]) -> bytes:
+    """What is written again, once it was found to hold what is written whole, in blocks of the same sizes."""
+    written, whole = write_again(old, kept), write_avro(replace(old, records=tuple(record for _, record in kept)))
+    assert read_avro(written, "m") == read_avro(whole, "m")
+    assert [count for count, _ in blocks(written, header(written)[1])] == [
+        count for count, _ in blocks(whole, header(whole)[1])
+    ]
+    assert {**header(written)[0]} == {**header(whole)[0]}
+    return written
+
+
+@given(st.lists(ENTRIES, max_size=300), st.sampled_from(["null", "deflate", "zstandard"]), st.data())
+def test_written_again_with_new_heads_it_is_as_if_written_whole(
+    entries: list[dict[str, Any]], codec: str, data: st.DataObject
+) -> None:
+    old = read_avro(write_avro(AvroFile(ENTRY, codec, tuple(entries), {"content": "data"})), "m")
+    places = [n for n in range(len(entries)) if data.draw(st.booleans())]
+    new = {"status": data.draw(st.integers(0, 2)), "snapshot": data.draw(st.none() | st.integers(0, 1 << 62))}
+    same_as_whole(old, [(n, {**old.records[n], **new}) for n in places])
+    tails = [(n, {**old.records[n], "file": {**old.records[n]["file"], "row_id": 7 + n}}) for n in places]
+    same_as_whole(old, tails)
+
+
+def test_the_bytes_of_a_field_that_is_the_same_are_carried_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer may spell a number longer than it needs to be: what nobody changed is not spelled anew."""
+    body = bytes([0, 0, 2]) + b"p" + bytes([2, 0x82, 0])  # row_id 1, in two bytes
+    start = write_avro(AvroFile(ENTRY, "null", ()))
+    old = read_avro(start + bytes([2, 2 * len(body)]) + body + start[-16:], "m")
+    assert old.records == ({"status": 0, "snapshot": None, "file": {"path": "p", "row_id": 1}},)
+    assert body[2:] in same_as_whole(old, [(0, {**old.records[0], "snapshot": 5})])
+    # Not those of records that somebody put in the place of these.
+    other = replace(old, records=({**old.records[0], "file": {"path": "q", "row_id": 2}},))
+    assert read_avro(write_again(other, [(0, other.records[0])]), "m").records == other.records
+    monkeypatch.setattr(avro, "KEPT_CODECS", ())
+    assert body[2:] not in same_as_whole(old, [(0, {**old.records[0], "snapshot": 5})])
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])

@@ -19,7 +19,7 @@ from lakewarden.storage.stores import Stores
 ORDERS = pa.schema([("group", pa.string()), ("format", pa.string()), ("order", pa.string()), ("weight", pa.int64())])
 ANSWERS = pa.schema([("group", pa.string()), ("answer", pa.string())])
 # Groups up to this weight share a task with others, as long as there is a task for each core a few times over.
-SHARED_TASK = 32 << 20
+SHARED_TASK = 64 << 20
 _TASKS_A_CORE = 4
 
 SECONDS_BETWEEN_LOOKS = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakewarden.formats.avro import AvroFile, Record, write_avro
+from lakewarden.formats.avro import AvroFile, Record, write_again, write_avro
 from lakewarden.formats.iceberg.commit.next_document import next_location
 from lakewarden.formats.iceberg.manifests.files import (
     ADDED,
@@ -69,10 +69,10 @@ class Removal:
         """Write the manifest of this row again, less the files that go; the row that names the new one."""
         old = manifest_of_version(read(files, row), self.version)
         counts: Counter[str] = Counter()
-        entries = []
+        kept: list[tuple[int, Record]] = []
         oldest: list[int] = []
         spec = int(row["partition_spec_id"])
-        for entry in spelled_out(old.records, row, self.version):
+        for place, entry in enumerate(spelled_out(old.records, row, self.version)):
             if entry["status"] == DELETED:
                 continue
             gone = goes(spec, entry)
@@ -86,8 +86,8 @@ class Removal:
                     self.summary[name] += count
             elif self.version > 1:
                 oldest.append(entry["sequence_number"])
-            entries.append(entry)
-        data = write_avro(replace(old, records=tuple(entries)))
+            kept.append((place, entry))
+        data = write_again(old, kept)
         uri = f"{self.directory}/{self.unique}-m{number}.avro"
         create_new(files, uri, data)
         new = {**row, "manifest_path": uri, "manifest_length": len(data), "added_snapshot_id": self.snapshot_id}

@@ -20,7 +20,7 @@ BATCH_ROWS = 65_536
 WHOLE = 64 << 20
 _PIECE = 8 << 20
 # Small files are fetched so many, with so many bytes and rows, at a time: side by side, where each costs a round trip.
-_AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_ROWS, _READERS = 256, 16 << 20, 1 << 18, 16
+_AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_ROWS, _READERS = 256, 16 << 20, 1 << 19, 16
 
 
 class DataFiles(Sink, Protocol):

@@ -6,6 +6,7 @@ Fields that a newer version of the format asks for are added behind the others; 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lakewarden.formats.avro import AvroFile, Record, read_avro
@@ -95,9 +96,11 @@ def manifest_of_version(file: AvroFile, version: int) -> AvroFile:
     place = next(n for n, field in enumerate(schema["fields"]) if field["name"] == "data_file")
     of_file, more = _widened(schema["fields"][place]["type"], _FILE_FIELDS, version)
     schema["fields"][place] = {**schema["fields"][place], "type": of_file}
+    header = {"content": "data", **file.header, "format-version": str(version)} if version > 1 else file.header
+    if not added and not more:
+        return replace(file, header=header)
     records = tuple({**added, **row, "data_file": {**more, **row["data_file"]}} for row in file.records)
-    header = {"content": "data", **file.header, "format-version": str(version)}
-    return AvroFile(schema, file.codec, records, header if version > 1 else file.header)
+    return AvroFile(schema, file.codec, records, header)
 
 
 def _widened(schema: Record, fields: Iterable[Sequence[Any]], version: int) -> tuple[Record, Record]:
