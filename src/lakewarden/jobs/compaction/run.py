@@ -31,7 +31,6 @@ from lakewarden.model.table import Pointer
 from lakewarden.pipeline.settled import seldom_collecting
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
-from lakewarden.steps.apply.lineage import check_lineage, lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import Deployment, required
 from lakewarden.steps.in_spark import in_spark
@@ -248,7 +247,7 @@ class Run(TableRun):
         name = table.identifier
         one = begun[name]
         found = self.deployment.format_of(name)
-        check_lineage(self.deployment, self.plan, self.run_id, found.load(one.pointer, self.plan.cutoff))
+        self.check_lineage(found.load(one.pointer, self.plan.cutoff))
         compactor = required(found.compactor, name)
         ready = compactor.prepare(one.pointer, table.uuid, one.groups, int(table.detail["target_bytes"]), self.run_id)
         self._record_made(table, ready.made)
@@ -313,16 +312,14 @@ class Run(TableRun):
         if not mine:
             return
         held = {group: leases.of(group) for group in mine}
-        may_commit = partial(self._may_commit, list(held.values()))
-        may_commit()
         landed = compactor.commit(
             prepared[name].pointer,
             ready,
             mine,
             {group: GroupLease(lease.key, lease.epoch) for group, lease in held.items()},
-            lineage(self.deployment, self.plan, self.run_id),
+            self.lineage,
             int(self.now().timestamp() * 1000),
-            may_commit,
+            partial(self._may_commit, list(held.values())),
         )
         self._record(table, landed)
         with self._turn:

@@ -15,7 +15,6 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.table import Pointer
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
-from lakewarden.steps.apply.lineage import check_lineage, lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.fleet import load_states, pointer_of
@@ -70,7 +69,7 @@ class Run(TableRun):
             if state.refusal is not None or state.uuid != table.uuid:
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
-            check_lineage(self.deployment, self.plan, self.run_id, state)
+            self.check_lineage(state)
             for spec in _specs(table):
                 if (name, spec) in self._done:
                     continue
@@ -87,7 +86,7 @@ class Run(TableRun):
 
         rewriter = required(self.deployment.format_of(table.identifier).manifest_rewriter, table.identifier)
         commit = f"lakewarden-{self.run_id}/{table.identifier}/{spec}"
-        properties = {**lineage(self.deployment, self.plan, self.run_id), "lakewarden.commit": commit}
+        properties = {**self.lineage, "lakewarden.commit": commit}
 
         def rewrite() -> Mapping[str, Any]:
             self.check_may_go_on()

@@ -20,7 +20,6 @@ from lakewarden.pipeline.read.notes import note_refusal
 from lakewarden.pipeline.read.partitions import by_table, partitions_here
 from lakewarden.pipeline.read.to_read import ToRead
 from lakewarden.steps.apply.claim import Claim
-from lakewarden.steps.apply.lineage import check_lineage, lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.compare.compare import read_task
 from lakewarden.steps.deployment import required
@@ -74,7 +73,7 @@ class Run(TableRun):
             if state.refusal is not None or state.uuid != table.uuid:
                 why = state.refusal.message if state.refusal else "it was dropped and made again"
                 raise PlanOutdatedError(f"{name} is not the planned table any more ({why}); nothing of it was changed")
-            check_lineage(self.deployment, self.plan, self.run_id, state)
+            self.check_lineage(state)
             partitions = self._partitions(state, table)
             changed = self._changed(partitions, table)
             self._check_brakes(table, partitions, changed)
@@ -100,7 +99,7 @@ class Run(TableRun):
             tuple(keys),
             f"lakewarden-{self.run_id}",
             _identifier(self.run_id, name, number),
-            lineage(self.deployment, self.plan, self.run_id),
+            self.lineage,
             {key: (line["files"], line["newest_ms"]) for key, line in zip(keys, going, strict=True)},
             may_empty=Brake.TABLE_EMPTIED in self._lifted(name),
         )

@@ -22,7 +22,6 @@ from lakewarden.model.plan import TablePlan
 from lakewarden.model.run import FailedFile
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.guard import all_held
-from lakewarden.steps.apply.lineage import lineage
 from lakewarden.steps.apply.table_run import TableRun
 from lakewarden.steps.deployment import required
 from lakewarden.steps.observe.presence import look
@@ -131,10 +130,9 @@ class Run(TableRun):
         if going:
             self._write_down(table, place, going)
             all_held(leases)
-            properties = lineage(self.deployment, self.plan, self.run_id)
             names = [line["name"] for line in going]
             try:
-                counts.update(keeper.remove(place, names, self.now(), properties))
+                counts.update(keeper.remove(place, names, self.now(), self.lineage))
             except TableMovedError:
                 # What is gone at the next look went by somebody else's hand.
                 self._recorded -= {(table.identifier, name) for name in names}

@@ -45,7 +45,7 @@ def stretches(budget: int | None) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         sums, places, width = np.zeros((0, len(SUMS)), np.int64), np.zeros(0, np.int64), 1
         before, beyond = 0, (None, None)
-        for batch in batches:
+        for batch in filter(len, batches):
             own = np.stack([batch.column(name).to_numpy() for name in SUMS], axis=1)
             ends = before + np.cumsum(own[:, SUMS.index("bytes")])
             starts = np.concatenate([[before], ends[:-1]])

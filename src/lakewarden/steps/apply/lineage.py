@@ -6,6 +6,7 @@ A commit also says what it was made of; that is known to its format alone, and a
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 
@@ -41,8 +42,8 @@ def _own_version() -> str:
     return f"lakewarden-{version('lakewarden')}"
 
 
-def check_lineage(deployment: Deployment, plan: Plan, run_id: str, state: TableState) -> None:
-    """Raise LineageError if a commit of this run would not be as the table requires it by now. Before any work on it."""
+def check_lineage(deployment: Deployment, plan: Plan, lineage: Mapping[str, str], state: TableState) -> None:
+    """Raise LineageError if a commit of the plan that says this of itself would not be as the table requires it by now."""
     promised = dict.fromkeys((keys.INPUTS, keys.INPUT_ROWS, keys.INPUT_BYTES), keys.SOMETHING)
-    said = {**lineage(deployment, plan, run_id), **promised, keys.OPERATION: operation_of(plan.job, state.format)}
+    said = {**lineage, **promised, keys.OPERATION: operation_of(plan.job, state.format)}
     keys.validate_lineage(said, deployment.requirements_for(state.identifier, state.properties))

@@ -16,10 +16,12 @@ from lakewarden.logs import bind
 from lakewarden.model.errors import LakewardenError, PlanExpiredError, SparkFailedError, StateError, without_claim
 from lakewarden.model.plan import TablePlan
 from lakewarden.model.run import FailedFile, PlanResult, RunResult, RunStatus
+from lakewarden.model.table import TableState
 from lakewarden.steps.apply.claim import Claim
 from lakewarden.steps.apply.doubt import DoubtWatch
 from lakewarden.steps.apply.ending import PASSING
 from lakewarden.steps.apply.guard import check_frozen, root_lease, told_of_wait
+from lakewarden.steps.apply.lineage import check_lineage, lineage
 from lakewarden.steps.deployment import Deployment
 
 TABLE_FAILED = "table failed"
@@ -100,6 +102,15 @@ class TableRun:
         """Raise if somebody froze the deployment or has the run by now. Before each table, or more often."""
         check_frozen(self.deployment, "no further table was changed")
         self.lease.check()
+
+    @cached_property
+    def lineage(self) -> Mapping[str, str]:
+        """What every commit of this run says of itself."""
+        return lineage(self.deployment, self.plan, self.run_id)
+
+    def check_lineage(self, state: TableState) -> None:
+        """Raise LineageError if a commit of this run would not be as the table requires it by now. Before any work on it."""
+        check_lineage(self.deployment, self.plan, self.lineage, state)
 
     def root_lease(self, prefix: str, *, wait: float = 0.0) -> Lease:
         """The lease of a root that a table touches; whoever watches this run is told of a wait."""

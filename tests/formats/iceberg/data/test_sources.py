@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakewarden.formats.iceberg.compaction.compactor import _DataFiles
 from lakewarden.formats.iceberg.data.order import Input
-from lakewarden.formats.iceberg.data.source import Sources
+from lakewarden.formats.iceberg.data.source import Sources, some_at_a_time
 from lakewarden.model.errors import IncompleteManifestError
 from lakewarden.storage.stores import Stores
 
@@ -46,3 +47,12 @@ def test_a_file_that_is_shorter_than_its_manifest_says_is_refused(tmp_path: Path
     with pytest.raises(IncompleteManifestError, match="has 5 bytes and should have 10"):
         sources.at(1)
     sources.close()
+
+
+@pytest.mark.parametrize(("columns", "together"), [(0, 200), (6, 200), (40, 52), (500, 4), (1 << 30, 1)])
+def test_of_wide_tables_fewer_files_are_held_at_a_time(tmp_path: Path, columns: int, together: int) -> None:
+    """So many that their values can be read together: beyond that, each file would be read by itself."""
+    inputs = tuple(replace(one, rows=2_000) for one in inputs_of(tmp_path, *[10] * 200))
+    found = [[one for one, _ in some] for some in some_at_a_time(_DataFiles(Stores({})), inputs, columns)]
+    assert [one for some in found for one in some] == list(inputs)
+    assert len(found[0]) == together

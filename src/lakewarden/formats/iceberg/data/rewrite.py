@@ -28,6 +28,7 @@ from lakewarden.formats.iceberg.data.copy import copied
 from lakewarden.formats.iceberg.data.deletes import Positions, file_positions, vector_positions
 from lakewarden.formats.iceberg.data.equality import EqualityDeletes
 from lakewarden.formats.iceberg.data.foreign_footer import NotCopiedError
+from lakewarden.formats.iceberg.data.form import leaves
 from lakewarden.formats.iceberg.data.inputs import InputRows
 from lakewarden.formats.iceberg.data.order import POSITION, VECTOR, DeleteFile, Input, Order, Rewritten
 from lakewarden.formats.iceberg.data.projection import Absent
@@ -78,12 +79,14 @@ class _Group:
         defaults = initial_defaults(order.columns) | initial_defaults({"fields": order.dropped})
         known = {"fields": [*order.columns["fields"], *order.dropped]}
         absent = Absent(defaults, partition_constants(known, order.constants))
-        self._inputs = InputRows([*self._own, *self._keyed, *self._lineage], absent, order.names)
+        read = [*self._own, *self._keyed, *self._lineage]
+        self._columns = sum(1 for _ in leaves(read))
+        self._inputs = InputRows(read, absent, order.names)
         self._equality = EqualityDeletes(files, [*self._own, *self._keyed], order.inputs)
         self._deleted = 0
 
     def rewrite(self) -> Rewritten:
-        for some in some_at_a_time(self._files, self._order.inputs):
+        for some in some_at_a_time(self._files, self._order.inputs, self._columns):
             for inputs, batches in self._inputs.of_some(some):
                 for batch in self._rows_of_some(inputs, batches):
                     (self._sorter or self._writer).add(batch)

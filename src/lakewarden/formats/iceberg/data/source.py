@@ -19,8 +19,9 @@ BATCH_ROWS = 65_536
 # A file up to this size is fetched whole: a request for each of its columns would cost more than its bytes.
 WHOLE = 64 << 20
 _PIECE = 8 << 20
-# Small files are fetched so many, with so many bytes and rows, at a time: side by side, where each costs a round trip.
-_AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_ROWS, _READERS = 256, 16 << 20, 1 << 19, 16
+# Small files are fetched so many, with so many bytes, rows and values, at a time: side by side, where each costs a round
+# trip. So many values are half of what may be read together.
+_AT_ONCE, _AT_ONCE_BYTES, _AT_ONCE_ROWS, _AT_ONCE_VALUES, _READERS = 256, 16 << 20, 1 << 19, 1 << 22, 16
 
 
 class DataFiles(Sink, Protocol):
@@ -69,13 +70,14 @@ class Source:
         return b"".join(self.pieces(start, length))
 
 
-def some_at_a_time(files: DataFiles, inputs: Sequence[Input]) -> Iterator[list[tuple[Input, Source]]]:
+def some_at_a_time(files: DataFiles, inputs: Sequence[Input], columns: int = 1) -> Iterator[list[tuple[Input, Source]]]:
     """The data files with their bytes, in order: one large file alone, of small ones as many as are well held together."""
+    most_rows = min(_AT_ONCE_ROWS, _AT_ONCE_VALUES // max(1, columns))
     waiting: list[Input] = []
     size = rows = 0
     with ThreadPoolExecutor(_READERS) as pool:
         for one in inputs:
-            full = size + one.size > _AT_ONCE_BYTES or rows + one.rows > _AT_ONCE_ROWS or len(waiting) == _AT_ONCE
+            full = size + one.size > _AT_ONCE_BYTES or rows + one.rows > most_rows or len(waiting) == _AT_ONCE
             if full and waiting:
                 yield _side_by_side(files, waiting, pool)
                 waiting, size, rows = [], 0, 0
