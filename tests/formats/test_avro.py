@@ -15,7 +15,7 @@ from lakewarden.formats import avro
 from lakewarden.formats.avro import AvroFile, read_avro, rewrite_avro, write_again, write_avro
 from lakewarden.formats.iceberg.manifests.files import read_manifest
 from lakewarden.model.avro_frames import blocks, header
-from lakewarden.model.errors import IncompleteManifestError
+from lakewarden.model.errors import IncompleteManifestError, UnsupportedTableError
 
 ROWS = 200  # in blocks of more than 63 rows, whose count takes two bytes
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "path", "type": "string"}]}
@@ -143,6 +143,13 @@ def test_written_again_with_new_heads_it_is_as_if_written_whole(
     same_as_whole(old, tails)
 
 
+def test_a_value_that_is_equal_is_not_taken_for_the_same() -> None:
+    schema = {**ENTRY, "fields": [{"name": "status", "type": "int"}, {"name": "zero", "type": "double"}]}
+    old = read_avro(write_avro(AvroFile(schema, "null", ({"status": 0, "zero": -0.0},))), "m")
+    written = read_avro(write_again(old, [(0, {"status": 1, "zero": 0.0})]), "m")
+    assert str(written.records[0]["zero"]) == "0.0"
+
+
 def test_the_bytes_of_a_field_that_is_the_same_are_carried_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer may spell a number longer than it needs to be: what nobody changed is not spelled anew."""
     body = bytes([0, 0, 2]) + b"p" + bytes([2, 0x82, 0])  # row_id 1, in two bytes
@@ -153,6 +160,8 @@ def test_the_bytes_of_a_field_that_is_the_same_are_carried_over(monkeypatch: pyt
     # Not those of records that somebody put in the place of these.
     other = replace(old, records=({**old.records[0], "file": {"path": "q", "row_id": 2}},))
     assert read_avro(write_again(other, [(0, other.records[0])]), "m").records == other.records
+    with pytest.raises(UnsupportedTableError):
+        write_again(old, [(0, {"status": 0, "snapshot": None})])
     monkeypatch.setattr(avro, "KEPT_CODECS", ())
     assert body[2:] not in same_as_whole(old, [(0, {**old.records[0], "snapshot": 5})])
 

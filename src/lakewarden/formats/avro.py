@@ -128,7 +128,7 @@ def write_again(old: AvroFile, kept: Sequence[tuple[int, Record]]) -> bytes:
     # Bytes of other records than these say nothing of these.
     if stored is None or stored.records is not old.records or old.codec not in KEPT_CODECS:
         return write_avro(whole)
-    if any(record[name] != old.records[place][name] for place, record in kept):
+    if not all(_unchanged(record.get(name), old.records[place][name]) for place, record in kept):
         return write_avro(whole)
     head: Any = fastavro.parse_schema({**old.schema, "fields": first})
 
@@ -141,6 +141,13 @@ def write_again(old: AvroFile, kept: Sequence[tuple[int, Record]]) -> bytes:
 
     start = write_avro(replace(whole, records=()))
     return start + b"".join(_framed(rows(), old.codec, start[-SYNC_BYTES:]))
+
+
+def _unchanged(value: Any, stored: Any) -> bool:
+    """Whether a value, or each member of a record, is the one that was read: equal ones may have other bytes, as zeros have."""
+    if isinstance(value, dict) and isinstance(stored, dict):
+        return value.keys() == stored.keys() and all(value[name] is stored[name] for name in stored)
+    return value is stored
 
 
 def _framed(rows: Iterable[bytes], codec: str, sync: bytes) -> Iterator[bytes]:

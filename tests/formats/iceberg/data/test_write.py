@@ -253,6 +253,22 @@ def test_bounds_of_texts_are_those_of_the_rows(
     assert file.upper == {number: value.hex() for number, value in upper.items()}
 
 
+@pytest.mark.parametrize("metrics", ["full", "counts"])
+def test_a_text_of_which_the_footer_says_nothing_has_the_bounds_of_its_rows(tmp_path: Path, metrics: str) -> None:
+    """The footer leaves out uuids, and Arrow takes a column that is named like one of them for it."""
+    named_alike = schema(column(1, "a", schema(column(2, "b", "uuid"))), column(3, "a.b", "string"))
+    fields = arrow_schema(named_alike)
+    style = Style({"write.metadata.metrics.default": metrics}, annotated(named_alike))
+    writer = Writer(Local(), str(tmp_path / "new"), fields, style, 1 << 29, tmp_path)
+    writer.add(pa.RecordBatch.from_pylist([{"a": {"b": bytes(16)}, "a.b": text} for text in "yx"], schema=fields))
+    writer.close()
+    [file] = writer.files
+    bounds = {3: b"x".hex()}, {3: b"y".hex()}
+    assert ({n: v for n, v in file.lower.items() if n == 3}, {n: v for n, v in file.upper.items() if n == 3}) == (
+        bounds if metrics == "full" else ({}, {})
+    )
+
+
 def test_names_are_spread_as_java_spreads_them() -> None:
     """Four directories of a hash, then the partition; without partitions in paths, and in a root that tables share."""
     spread = Spread("s3://my-table-data-bucket/my_ns.db/my_table", "", True)

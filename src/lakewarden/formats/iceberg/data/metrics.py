@@ -169,11 +169,15 @@ class Metrics:
     def widen(self, number: int, array: pa.Array) -> None:
         """Take these values into the bounds of a column."""
         leaf = self._leaves[number]
-        if not self._mode(number).bounds or array.null_count == len(array):
+        if not self.bounded(number) or array.null_count == len(array):
             return
         leaf.widen(_as_stored(array))
         if number in self.uuids:
             self._signed.setdefault(number, _Leaf()).widen(_by_sign(array))
+
+    def bounded(self, number: int) -> bool:
+        """Whether bounds are noted of a column."""
+        return self._mode(number).bounds
 
     def _mode(self, number: int) -> Mode:
         return Mode(True, True) if number in (ROW_ID, LAST_UPDATED) else self._modes.of(self._fields[number][0])

@@ -76,9 +76,11 @@ class Writer:
         self._form = Form.of(style.properties)
         check_columns(self._form, schema)
         self._paths = {name: path for name, path, _ in leaves(schema)}
-        self._texts = dict(self._texts_with_statistics())
+        # Arrow takes a column by its dotted name, which a member of a struct and another column may share.
+        self._statistics = {**self._form.statistics, **dict.fromkeys(self._uuids(), False)}
         self._file: pq.ParquetWriter | None = None
         self._metrics = style.metrics(schema)
+        self._texts = dict(self._texts_with_statistics())
         # Of the file in the making, by row group: the columns whose ends the encoder notes, and, by column too, the filters.
         self._noted: list[list[int]] = []
         self._filters: dict[tuple[int, tuple[str, ...]], bytes] = {}
@@ -124,7 +126,7 @@ class Writer:
                 store_schema=False,
                 store_decimal_as_integer=True,
                 use_dictionary=self._columns_with(self._form.encoded),
-                write_statistics=self._columns_with({**self._form.statistics, **dict.fromkeys(self._uuids(), False)}),
+                write_statistics=self._columns_with(self._statistics),
                 data_page_version=self._form.page_version,
                 write_page_index=True,
                 write_page_checksum=True,
@@ -140,12 +142,13 @@ class Writer:
         self._rows += table.num_rows
 
     def _texts_with_statistics(self) -> Iterator[tuple[int, tuple[int, pa.Field]]]:
-        """Columns of text by their ids, with their places in the file. The encoder looks for their least and greatest values,
-        and that costs too much to be done twice."""
+        """Columns of text that want bounds, by their ids, with their places in the file. The encoder looks for their least and
+        greatest values, and that costs too much to be done twice."""
         places = {path: place for place, (_, path, _) in enumerate(leaves(self._schema))}
         for found in self._schema:
             text = pa.types.is_string(found.type) or pa.types.is_binary(found.type)
-            if text and self._form.statistics.get(found.name, True) and (number := id_of(found)) is not None:
+            number = id_of(found) if text and self._statistics.get(found.name, True) else None
+            if number is not None and self._metrics.bounded(number):
                 yield number, (places[found.name,], found)
 
     def _uuids(self) -> Iterator[str]:
