@@ -47,7 +47,6 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "paimon-expiry-one": paimon.expiry_one,
     "paimon-expiry-fleet100": paimon.expiry_fleet100,
     "compaction": compaction.compaction,
-    "compaction-rows": compaction.fleet_rows,
     "deletes": deletes.deletes,
     "applies": applies.applies,
     "audit": audit.audit,

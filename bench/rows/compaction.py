@@ -34,11 +34,7 @@ SETTINGS = "\n[compaction]\nbandwidth_share = 1.0\n"
 
 
 def compaction(bench: Bench) -> list[Row]:
-    return [_copy(bench), _beside(bench, "one"), _beside(bench, "fleet")]
-
-
-def fleet_rows(bench: Bench) -> list[Row]:
-    return [_beside(bench, kind) for kind in ("fleet-rows", "fleet-more-rows")]
+    return [_copy(bench), *(_beside(bench, kind) for kind in TARGETS)]
 
 
 def _beside(bench: Bench, kind: str) -> Row:
