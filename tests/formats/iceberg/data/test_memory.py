@@ -128,3 +128,17 @@ def test_small_files_whose_texts_are_long(tmp_path: Path) -> None:
     answer, grown = carried_out(group, properties=small)
     assert answer["rows_in"] == 32_000
     assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
+
+
+def test_small_files_of_which_most_rows_have_the_one_long_text(tmp_path: Path) -> None:
+    """By what a value of their dictionaries takes on the average, they would be small together."""
+    group = Group(tmp_path, schema_of(("t", "string")))
+    path = group.write([{"t": str(n)} for n in range(200)] + [{"t": "x" * 4_000}] * 800)
+    assert path.stat().st_size < 16384
+    group.inputs = [replace(group.inputs[0], path=f"file://{tmp_path}/{number}.parquet") for number in range(200)]
+    for number in range(200):
+        os.link(path, tmp_path / f"{number}.parquet")
+    small = {"write.parquet.row-group-size-bytes": str(16 * MEGABYTE)}
+    answer, grown = carried_out(group, properties=small)
+    assert answer["rows_in"] == 200_000
+    assert grown < 750 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"

@@ -105,7 +105,7 @@ def test_what_is_much_larger_once_it_is_decoded_is_read_file_by_file(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """A text that a dictionary has once, for every row; nulls of many columns."""
-    monkeypatch.setattr(together, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(together, "MOST_BYTES", 1 << 20)
     columns = schema_of(("t", "string")) if kind == "texts" else schema_of(*((f"c{n}", "long") for n in range(100)))
     values: Any = ["x" * 1000] * 1000 if kind == "texts" else [None] * 1000
     schema = arrow_schema(columns)

@@ -15,7 +15,7 @@ from lakewarden.formats.iceberg.data.names import NAME_MAPPING, Names, has_ids, 
 from lakewarden.formats.iceberg.data.order import Input
 from lakewarden.formats.iceberg.data.projection import Absent, projected
 from lakewarden.formats.iceberg.data.source import BATCH_ROWS, Source
-from lakewarden.formats.iceberg.data.together import read_together
+from lakewarden.formats.iceberg.data.together import MOST_BYTES, read_together
 from lakewarden.formats.iceberg.metadata.document import GARBLED
 from lakewarden.formats.parquet_rows import aligned_batches, flat_columns
 from lakewarden.model.errors import IncompleteManifestError, LakewardenError, UnsupportedTableError
@@ -106,8 +106,15 @@ class InputRows:
             shape = self._shape_of(file, "")
             if shape.columns == () or len(shape.flat) < len(file.schema):
                 return None  # a column within a list may have any number of values
-            rows = file.read(columns=shape.columns, use_threads=False).combine_chunks()
-            return [self._wanted(batch, shape) for batch in rows.to_batches()]
+            found: list[pa.RecordBatch] = []
+            size = 0
+            for groups in _some_row_groups(file.metadata):
+                rows = file.read_row_groups(groups, columns=shape.columns, use_threads=False).combine_chunks()
+                size += rows.nbytes
+                if size > MOST_BYTES:
+                    return None  # one long text that most rows have, among many short ones in its dictionary
+                found += [self._wanted(batch, shape) for batch in rows.to_batches()]
+            return found
         except (LakewardenError, pa.ArrowException, OSError, ValueError):
             return None
 
@@ -154,6 +161,20 @@ class InputRows:
             for place, field in zip(places, self._fields, strict=True)
         )
         return places if all(same) else None
+
+
+def _some_row_groups(footer: pq.FileMetaData) -> Iterator[list[int]]:
+    """Row groups in their order, about as many rows at a time as two batches of one file have."""
+    some: list[int] = []
+    rows = 0
+    for place in range(footer.num_row_groups):
+        some.append(place)
+        rows += footer.row_group(place).num_rows
+        if rows >= 2 * BATCH_ROWS:
+            yield some
+            some, rows = [], 0
+    if some:
+        yield some
 
 
 def _empty(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:

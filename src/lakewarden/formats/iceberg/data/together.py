@@ -51,7 +51,7 @@ LEAST = 8
 # So many shapes are looked for among the files of one batch, and so often files are told apart for each.
 _SHAPES, _TRIES = 4, 8
 # The most that the rows of one batch may take in memory, and the most that one value of a fixed size takes there.
-_MOST_BYTES = 128 << 20
+MOST_BYTES = 128 << 20
 _VALUE = 16
 # Arrow makes a new context for every page of zstd, which in a virtual machine costs twice as much as to unpack a small one.
 _NONE, _ZSTD = 0, 6
@@ -111,7 +111,7 @@ def joined(files: list[bytes], rows: Numbers) -> bytes:
     """One file that has the rows of all of these, each as a row group of pages that are not packed."""
     footer, columns = read_alike(files, rows)
     _check_first(files[0], columns)
-    if sum(_decoded(column, rows) for column in columns) > _MOST_BYTES:
+    if sum(_decoded(column, rows) for column in columns) > MOST_BYTES:
         raise ApartError("they are too large together")
     parts: list[bytes | memoryview] = [MAGIC]
     at = len(MAGIC)
