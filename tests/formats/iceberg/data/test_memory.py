@@ -35,6 +35,14 @@ def carried_out(group: Group, **more: Any) -> tuple[dict[str, Any], int]:
     return told["answer"], told["peak"] - told["before"]
 
 
+def linked(group: Group, path: Path, count: int) -> list[Input]:
+    """So many files with the bytes of this one, the group's only one, and its own name for each."""
+    names = [path.with_name(f"{number}.parquet") for number in range(count)]
+    for name in names:
+        os.link(path, name)
+    return [replace(group.inputs[0], path=f"file://{name}") for name in names]
+
+
 @pytest.mark.parametrize("way", [COPIED, ENCODED])
 def test_a_file_that_is_larger_than_the_memory_it_may_take(tmp_path: Path, way: str) -> None:
     group = Group(tmp_path, LONGS)
@@ -60,9 +68,7 @@ def test_many_files_of_which_each_is_fetched_whole(tmp_path: Path, way: str) -> 
     rows = [pa.array(values.integers(0, 1 << 62, 700_000)) for _ in range(2)]
     path = group.write(pa.Table.from_arrays(rows, schema=group.schema), compression="none", use_dictionary=False)
     assert 10 * MEGABYTE < path.stat().st_size < 16 * MEGABYTE
-    group.inputs = [replace(group.inputs[0], path=f"file://{tmp_path}/{number}.parquet") for number in range(24)]
-    for number in range(24):
-        os.link(path, tmp_path / f"{number}.parquet")
+    group.inputs = linked(group, path, 24)
     more = ENCODED_ONLY if way == ENCODED else {}
     answer, grown = carried_out(group, properties={**group.properties, **more})
     assert (answer["way"], answer["rows_in"]) == (way, 16_800_000)
@@ -72,10 +78,7 @@ def test_many_files_of_which_each_is_fetched_whole(tmp_path: Path, way: str) -> 
 def test_ten_thousand_files_of_one_row(tmp_path: Path) -> None:
     group = Group(tmp_path, LONGS)
     path = group.write([{"a": 1, "b": 2}])
-    for number in range(9_999):
-        other = tmp_path / f"{number}.parquet"
-        os.link(path, other)
-        group.inputs.append(Input(f"file://{other}", path.stat().st_size, 1, 1))
+    group.inputs = linked(group, path, 10_000)
     answer, grown = carried_out(group)
     assert (answer["rows_in"], len(answer["files"])) == (10_000, 1)
     assert grown < 200 * MEGABYTE, f"{grown / MEGABYTE:.0f} MB"
@@ -121,9 +124,7 @@ def test_small_files_whose_texts_are_long(tmp_path: Path) -> None:
     group = Group(tmp_path, schema_of(("t", "string")))
     path = group.write([{"t": "x" * 20_000}] * 500)
     assert path.stat().st_size < 4096
-    group.inputs = [replace(group.inputs[0], path=f"file://{tmp_path}/{number}.parquet") for number in range(64)]
-    for number in range(64):
-        os.link(path, tmp_path / f"{number}.parquet")
+    group.inputs = linked(group, path, 64)
     small = {"write.parquet.row-group-size-bytes": str(16 * MEGABYTE)}
     answer, grown = carried_out(group, properties=small)
     assert answer["rows_in"] == 32_000
@@ -135,9 +136,7 @@ def test_small_files_of_which_most_rows_have_the_one_long_text(tmp_path: Path) -
     group = Group(tmp_path, schema_of(("t", "string")))
     path = group.write([{"t": str(n)} for n in range(200)] + [{"t": "x" * 4_000}] * 800)
     assert path.stat().st_size < 16384
-    group.inputs = [replace(group.inputs[0], path=f"file://{tmp_path}/{number}.parquet") for number in range(200)]
-    for number in range(200):
-        os.link(path, tmp_path / f"{number}.parquet")
+    group.inputs = linked(group, path, 200)
     small = {"write.parquet.row-group-size-bytes": str(16 * MEGABYTE)}
     answer, grown = carried_out(group, properties=small)
     assert answer["rows_in"] == 200_000
