@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -132,3 +135,34 @@ def test_threads_within_a_library_do_not_abort_the_end(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (3, "a word\nand the last\n", "")
+
+
+DRAWS_ON = """
+import os, sys, threading
+from lakewarden.cli.streams import give_terminal_back, use_lasting_streams
+
+def draw():
+    os.write(2, b"drawn ")
+    sys.stderr.write("drawn\\n")
+
+use_lasting_streams()
+draw()
+give_terminal_back()
+late = threading.Thread(target=draw)
+late.start()
+late.join()
+os._exit(130)
+"""
+
+
+def test_nothing_is_drawn_on_a_terminal_that_was_given_back() -> None:
+    """A thread that draws progress may come to it between the end of the line and the end of the process."""
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", DRAWS_ON], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    drawn = b""
+    with suppress(OSError):  # the terminal is gone with its last process
+        while piece := os.read(terminal, 1 << 16):
+            drawn += piece
+    os.close(terminal)
+    assert (process.wait(20), drawn) == (130, b"drawn drawn\r\n\x1b[?25h\r\n")

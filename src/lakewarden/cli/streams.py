@@ -51,11 +51,16 @@ sign_of_life = _SignOfLife()
 
 
 def give_terminal_back() -> None:
-    """For a process that ends where it is: progress hides the cursor while it is drawn, and leaves a line begun."""
+    """For a process that ends where it is: progress hides the cursor while it is drawn, and leaves a line begun.
+
+    What other threads still draw goes nowhere: behind the end of the line it would be the shell's line.
+    """
     sign_of_life.wipe()
     with suppress(OSError):
         if os.isatty(TALK):
-            os.write(TALK, (b"" if os.environ.get("TERM") == "dumb" else SHOW_CURSOR) + b"\n")
+            terminal = os.dup(TALK)
+            _Descriptor(TALK, "w", closefd=False).lead_nowhere()
+            os.write(terminal, (b"" if os.environ.get("TERM") == "dumb" else SHOW_CURSOR) + b"\n")
 
 
 class _Descriptor(io.FileIO):
