@@ -18,7 +18,7 @@ from lakewarden.foreign.avro_ending import doubtful_end
 from lakewarden.foreign.avro_schema import read_schema
 from lakewarden.foreign.codecs import most_unpacked, unpacker
 from lakewarden.foreign.unpack import TooMuchError
-from lakewarden.model.avro_frames import SYNC_BYTES, blocks, headed, header, long
+from lakewarden.model.avro_frames import SYNC_BYTES, blocks, headed, header, long, text
 from lakewarden.model.errors import BoundsError, IncompleteManifestError, UnsupportedTableError
 
 Record = dict[str, Any]
@@ -160,7 +160,7 @@ def _framed(rows: Iterable[bytes], codec: str, sync: bytes) -> Iterator[bytes]:
         if codec == "deflate":
             packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
             body = packer.compress(body) + packer.flush()
-        return long(len(waiting)) + long(len(body)) + body + sync
+        return long(len(waiting)) + text(body) + sync
 
     for row in rows:
         waiting.append(row)

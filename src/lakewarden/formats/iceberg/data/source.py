@@ -70,7 +70,7 @@ class Source:
         return b"".join(self.pieces(start, length))
 
 
-def some_at_a_time(files: DataFiles, inputs: Sequence[Input], columns: int = 1) -> Iterator[list[tuple[Input, Source]]]:
+def some_at_a_time(files: DataFiles, inputs: Sequence[Input], columns: int) -> Iterator[list[tuple[Input, Source]]]:
     """The data files with their bytes, in order: one large file alone, of small ones as many as are well held together."""
     most_rows = min(_AT_ONCE_ROWS, _AT_ONCE_VALUES // max(1, columns))
     waiting: list[Input] = []
